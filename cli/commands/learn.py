@@ -81,7 +81,8 @@ def command(
     if config is not None and (target is not None or base is not None):
         raise OdtError("--config: must be given without --target and --base, which it holds.")
     folder = Path(output)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    is_new = not os.path.exists(folder)  # also if its folder cannot be searched
+    if not is_new and (not folder.is_dir() or any(folder.iterdir())):
         raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
     if config is not None:
         recipe = read_recipe(config)
@@ -96,7 +97,6 @@ def command(
             f"--output: must be outside of {recipe.source}, whose folders are classes, but got "
             f"{output}."
         )
-    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / learning.RECIPE).write_text(recipe.text(os.fspath(folder)), encoding="utf-8")

@@ -131,6 +131,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         ("--config", tmp_path / "steps.toml", "-o", out): "one of replace-head and new",
         (table, "-o", tmp_path / "full"): "must be a new or an empty folder",
         (table, "-o", tmp_path / "full" / "file" / "x"): "must be a folder that can be written",
+        (table, "-o", tmp_path / ("x" * 300)): "must be a folder that can be written",
         (photos, "-o", photos / "out"): "must be outside of",
         (tmp_path / "same.csv", "-o", out): "must have at least two classes",
         (table, "--target", "", "-o", out): "must be one of",

@@ -423,5 +423,7 @@ def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     model = MODELS / "planestrike-policy-dense.tflite"
-    with pytest.raises(odt.OdtError, match="must be a folder that can be written"):
-        odt.compile(model, tmp_path / "file" / "c", loss="huber", learning_rate=0.1)
+    for folder in (tmp_path / "file" / "c", tmp_path / ("x" * 300)):
+        with pytest.raises(odt.OdtError, match="must be a folder that can be written"):
+            odt.compile(model, folder, loss="huber", learning_rate=0.1)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -182,7 +182,8 @@ def _image(session: Session, program: StepProgram) -> ModelImage:
 def _check_folder(folder: Path) -> None:
     """Raises OptionError if a folder has files."""
     path = FilePath(folder)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    # os.path.exists is false, too, if the folder of the path cannot be searched.
+    if os.path.exists(path) and (not path.is_dir() or any(path.iterdir())):
         raise OptionError("folder", "must be a new or an empty folder", os.fspath(folder))
 
 
