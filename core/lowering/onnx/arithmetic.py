@@ -391,7 +391,10 @@ def scaler(u: Use) -> int:
     x = u.input(0)
     if u.dtype(0) != FLOAT32:
         x = u.b.add("CAST", (x,), FLOAT32)
-    offset, scale = (np.array(u.attr(n, ()) or (), np.float32) for n in ("offset", "scale"))
+    numbers = [u.attr(n, ()) for n in ("offset", "scale")]
+    if not all(isinstance(v, (int, float)) for v in (*numbers[0], *numbers[1])):
+        raise ShapeError(f"offset and scale must be numbers, but got {numbers!s:.60}")
+    offset, scale = (np.array(v, np.float32) for v in numbers)
     if any(len(v) not in (1, u.shape(0)[-1]) for v in (offset, scale)):
         raise ShapeError(
             f"offset and scale must have 1 or {u.shape(0)[-1]} numbers, "

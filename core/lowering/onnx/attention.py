@@ -185,6 +185,8 @@ def _angles(u: Use, k: int, half: int, *, heads_last: bool) -> int:
     table = u.input(k)
     if u.has(3):
         table = u.b.add("GATHER", (table, u.input(3)), axis=0)
+    if len(u.b.shape(table)) != 3:
+        raise ShapeError(f"angles must be those of steps of samples, but got {u.b.shape(table)}")
     n, steps, width = u.b.shape(table)
     if width < half:
         raise ShapeError(f"angles must be those of {half} pairs, but got {u.shape(k)}")

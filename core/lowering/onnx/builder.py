@@ -4,6 +4,7 @@ The meaning of most ONNX nodes depends on ranks and on values of integers, so sh
 while nodes are made.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -200,6 +201,12 @@ class Builder:
             if tensor.spec.shape == target:
                 return x
         elif tensor.data is not None and tensor.layout is None and x not in self._as_in_file:
+            if len(layout.sizes) != len(order):
+                raise ShapeError(f"weights must have {len(order)} axes, but got {layout.shape}")
+            if math.prod(target) != tensor.data.size:
+                raise ShapeError(
+                    f"weights must have {math.prod(target)} values, but got {layout.shape}"
+                )
             values = layout.to_memory(tensor.data, target)
             values.flags.writeable = False
             spec = TensorSpec(target, values.dtype)
@@ -470,7 +477,24 @@ class Use:
 
     def numbers(self, k: int, what: str) -> tuple[int, ...]:
         """Returns the whole numbers of input k, which must follow from constants and shapes."""
-        return tuple(int(n) for n in np.ravel(self.value(k, what)))
+        value = self.value(k, what)
+        if value.dtype.kind not in "iu":
+            raise ShapeError(f"{what} must be whole numbers, but got {value.dtype}")
+        return tuple(int(n) for n in np.ravel(value))
+
+    def number(self, k: int, what: str) -> int:
+        """Returns the only whole number of input k, as `numbers` does."""
+        numbers = self.numbers(k, what)
+        if len(numbers) != 1:
+            raise ShapeError(f"{what} must be one number, but got {len(numbers)}")
+        return numbers[0]
+
+    def scalar(self, k: int, what: str) -> Array:
+        """Returns the only value of input k as an array without axes, as `value` does."""
+        value = self.value(k, what)
+        if value.size != 1:
+            raise ShapeError(f"{what} must be one number, but got shape {value.shape}")
+        return value.reshape(())
 
     def axis(self, axis: int, rank: int) -> int:
         """Returns an axis counted from 0."""

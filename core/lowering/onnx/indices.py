@@ -102,7 +102,7 @@ def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[A
     lengths = shape[batch : batch + depth]
     strides = [math.prod(lengths[i + 1 :]) for i in range(depth)]
     first = np.arange(math.prod(lead[:batch])) * math.prod(lengths)
-    base = np.broadcast_to(first.reshape(*lead[:batch], *[1] * (len(lead) - batch)), lead)
+    base = np.broadcast_to(first.reshape((*lead[:batch], *[1] * (len(lead) - batch))), lead)
     width = math.prod(shape[batch + depth :])
     x = u.input(k)
     values = u.b.value(x)
@@ -228,7 +228,7 @@ def top_k(u: Use) -> list[int]:
     """Largest or smallest values along an axis, in order, and their positions."""
     rank = u.rank(0)
     axis = u.axis(int(u.attr("axis", -1)), rank)
-    count = int(u.attr("k", 0)) if u.opset < 10 else u.numbers(1, "k")[0]
+    count = int(u.attr("k", 0)) if u.opset < 10 else u.number(1, "k")
     if u.dtype(0).kind != "f" or not 0 < count <= u.shape(0)[axis]:
         raise ShapeError(f"k must be 1 to the axis of floats x, but got {count}, {u.shape(0)}")
     order = [*(k for k in range(rank) if k != axis), axis]
@@ -245,7 +245,7 @@ def top_k(u: Use) -> list[int]:
 
 def one_hot(u: Use) -> int:
     """Indices may count from the end; what is outside has no hit."""
-    depth = u.numbers(1, "depth")[0]
+    depth = u.number(1, "depth")
     axis = u.axis(int(u.attr("axis", -1)), u.rank(0) + 1)
     indices, values = u.input(0), u.input(2)
     if u.dtype(0) != INT64 and u.dtype(0) != INT32:
@@ -266,10 +266,10 @@ def _item(u: Use, x: int, k: int) -> int:
 def compress(u: Use) -> int:
     """Selects the entries of an axis, or of the flat tensor, whose condition holds."""
     flags = np.ravel(u.value(1, "the condition")).astype(bool)
-    x, axis = u.input(0), u.source.attributes.get("axis")
-    if axis is None:
-        x, axis = u.b.reshape(x, (math.prod(u.shape(0)),)), 0
-    axis = u.axis(int(axis), len(u.b.shape(x)))
+    x = u.input(0)
+    if "axis" not in u.source.attributes:
+        x = u.b.reshape(x, (math.prod(u.shape(0)),))
+    axis = u.axis(int(u.attr("axis", 0)), len(u.b.shape(x)))
     places = np.flatnonzero(flags)
     if not places.size or places[-1] >= u.b.shape(x)[axis]:
         raise ShapeError(f"the condition must select entries of {u.shape(0)}, but got {places[:8]}")
@@ -277,7 +277,10 @@ def compress(u: Use) -> int:
 
 
 def non_zero(u: Use) -> int:
-    return u.b.constant(np.stack(np.nonzero(u.value(0, "x"))), INT64)
+    x = u.value(0, "x")
+    if not x.ndim:
+        raise ShapeError("x must have axes, but got one number")
+    return u.b.constant(np.stack(np.nonzero(x)), INT64)
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {

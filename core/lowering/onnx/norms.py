@@ -119,6 +119,8 @@ def instance_normalization(u: Use) -> int:
 
 
 def _instance(u: Use, x: int, gamma: int, beta: int) -> int:
+    if len(u.b.shape(x)) < 2:
+        raise ShapeError(f"x must be (N, C, …), but got {u.b.shape(x)}")
     n, c, *sizes = u.b.shape(x)
     images = u.b.transpose(u.b.reshape(x, (n, c, math.prod(sizes))), (0, 2, 1))
     images = u.b.reshape(images, (n, 1, math.prod(sizes), c))

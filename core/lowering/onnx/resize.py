@@ -149,6 +149,8 @@ def _scalings(u: Use, before: tuple[int, ...], form: str) -> list[Scaling]:
     else:
         at = 1 if u.source.kind == "Upsample" or u.opset < 11 else 2
         scales = u.value(at, "scales") if u.has(at) else np.array(u.attr("scales", ()))
+        if scales.dtype.kind not in "iuf":
+            raise ShapeError(f"scales must be numbers, but got {scales!s:.60}")
         ratios = [np.float32(s) for s in np.ravel(scales)]
         if len(ratios) != len(axes) or not all(s > 0 and np.isfinite(s) for s in ratios):
             raise ShapeError(f"scales must be {len(axes)} numbers above 0, but got {scales}")

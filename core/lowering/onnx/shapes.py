@@ -1,4 +1,7 @@
-"""Operators that move values: shapes, slices, selections, joins, padding."""
+"""Operators that need shapes only: they move values, or compute them from shapes and constants.
+
+That is reshaping, slices, joins, padding, matrices with zeros, ranges, cumulative sums and windows.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +16,7 @@ from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
 
 INT64_TYPE = 4  # TensorType of the schema
-MAX_PADS = 1 << 24  # values before and after all axes
+MAX_SIZE = 1 << 24  # values that a node adds, as padding or as a constant; largest length
 REFLECT = 0  # MirrorPadMode of the schema
 
 
@@ -38,8 +41,10 @@ def constant_of_shape(u: Use) -> int:
     if not isinstance(value, np.ndarray) or value.size != 1:
         raise ShapeError("value must be one number, but got others")
     dims = u.numbers(0, "the shape")
-    if min(dims, default=0) < 0 or len(dims) > MAX_AXES:
-        raise ShapeError(f"the shape must have no axis below 0, but got {dims[:8]}")
+    if len(dims) > MAX_AXES:
+        raise ShapeError(f"the shape must have at most {MAX_AXES} axes, but got {len(dims)}")
+    if min(dims, default=0) < 0:
+        raise ShapeError(f"the shape must have no axis below 0, but got {dims}")
     return u.b.add("FILL", (u.b.constant(dims), u.b.constant(value.reshape(()), value.dtype)))
 
 
@@ -59,7 +64,7 @@ def reshape(u: Use) -> int:
         dims = [count // rest if n == -1 else n for n in dims]
     if min(dims, default=0) < 0 or int(np.prod(dims, dtype=object)) != count:
         raise ShapeError(f"a shape must have the values of {before}, but got {dims}")
-    x, (y,) = u.raw(0), u.node.outputs
+    x, y = u.raw(0), u.node.outputs[0]
     if u.b.tensors[x].data is not None and u.dtype(0).kind == "f" and u.b.is_filter(y):
         u.b.turn(x, dims, range(len(dims)), y)
         return y
@@ -67,10 +72,10 @@ def reshape(u: Use) -> int:
 
 
 def flatten(u: Use) -> int:
-    before, axis = u.shape(0), int(u.attr("axis", 1))
-    axis = axis + len(before) if axis < 0 else axis
-    if not 0 <= axis <= len(before):
-        raise ShapeError(f"axis must be one of {before}, but got {axis}")
+    before, rank, axis = u.shape(0), u.rank(0), int(u.attr("axis", 1))
+    if not -rank <= axis <= rank:
+        raise ShapeError(f"axis must be {-rank} to {rank}, but got {axis}")
+    axis = axis + rank if axis < 0 else axis
     lead, rest = (int(np.prod(part)) for part in (before[:axis], before[axis:]))
     return u.b.reshape(u.input(0), (lead, rest))
 
@@ -107,8 +112,7 @@ def transpose(u: Use) -> int:
     order = u.ints("perm", range(rank)[::-1])
     if order is None or sorted(order) != [*range(rank)]:
         raise ShapeError(f"perm must be an order of {rank} axes, but got {order}")
-    (y,) = u.node.outputs
-    x = u.raw(0)
+    x, y = u.raw(0), u.node.outputs[0]
     if u.b.tensors[x].data is not None and u.dtype(0).kind == "f" and y not in u.b.graph.outputs:
         u.b.turn(x, u.shape(0), order, y)
         return y
@@ -120,8 +124,19 @@ def concat(u: Use) -> int:
     if not inputs:
         raise ShapeError("must have an input, but got none")
     axis = u.axis(int(u.attr("axis", 1)), u.rank(0))
-    inputs = [x for x in inputs if 0 not in u.b.shape(x)] or inputs[:1]
+    # As in onnxruntime, inputs without values add nothing to others, whatever shape they have.
+    inputs = [x for x in inputs if 0 not in u.b.shape(x)] or _without_values(u, inputs, axis)
     return inputs[0] if len(inputs) == 1 else u.b.add("CONCATENATION", inputs, axis=axis)
+
+
+def _without_values(u: Use, inputs: Sequence[int], axis: int) -> list[int]:
+    """Joins inputs without values; returns the only input of the result."""
+    shapes = [u.b.shape(x) for x in inputs]
+    if len({(len(n), *n[:axis], *n[axis + 1 :]) for n in shapes}) > 1:
+        raise ShapeError(f"inputs must differ along axis {axis} only, but got {shapes}")
+    dims = [*shapes[0]]
+    dims[axis] = sum(n[axis] for n in shapes)
+    return [u.b.reshape(inputs[0], dims)]
 
 
 def slice_of(u: Use) -> int:
@@ -193,7 +208,7 @@ def tile(u: Use) -> int:
 
 
 def range_of(u: Use) -> int:
-    inputs = [u.b.constant(u.value(k, "the range").reshape(()), u.dtype(k)) for k in range(3)]
+    inputs = [u.b.constant(u.scalar(k, "the range"), u.dtype(k)) for k in range(3)]
     return u.b.add("RANGE", inputs, u.dtype(0))
 
 
@@ -205,8 +220,8 @@ def pad(u: Use) -> int:
         axes = [u.axis(k, len(before)) for k in u.numbers(3, "axes")]
     if len(pads) != 2 * len(axes):
         raise ShapeError(f"pads must have two numbers for each axis, but got {pads}")
-    if sum(map(abs, pads)) > MAX_PADS:
-        raise ShapeError(f"pads must be at most {MAX_PADS} in all, but got {pads}")
+    if sum(map(abs, pads)) > MAX_SIZE:
+        raise ShapeError(f"pads must be at most {MAX_SIZE} in all, but got {pads}")
     both = np.zeros((len(before), 2), np.int64)
     for k, axis in enumerate(axes):
         both[axis] = pads[k], pads[k + len(axes)]
@@ -227,7 +242,7 @@ def pad(u: Use) -> int:
         raise ShapeError(f"mode must be constant, edge, reflect or wrap, but got {mode}")
     fill = u.attr("value", 0.0) if u.opset < 11 else 0.0
     if u.opset >= 11 and u.has(2):
-        fill = u.value(2, "the value of padding").item()
+        fill = u.scalar(2, "the value of padding").item()
     if fill == 0:
         return u.b.add("PAD", (x, paddings))
     return u.b.add("PADV2", (x, paddings, u.b.constant(fill, u.dtype(0))))
@@ -269,10 +284,12 @@ def space_to_depth(u: Use) -> int:
 
 def trilu(u: Use) -> int:
     """Keeps the values above a diagonal and on it, or those below and on it; others become 0."""
+    if u.rank(0) < 2:
+        raise ShapeError(f"x must hold matrices, but got {u.shape(0)}")
     rows, columns = u.shape(0)[-2:]
-    k = u.numbers(1, "k")[0] if u.has(1) else 0
-    if rows * columns > MAX_PADS:
-        raise ShapeError(f"matrices must have at most {MAX_PADS} values, but got {u.shape(0)}")
+    k = u.number(1, "k") if u.has(1) else 0
+    if rows * columns > MAX_SIZE:
+        raise ShapeError(f"matrices must have at most {MAX_SIZE} values, but got {u.shape(0)}")
     distance = np.arange(columns) - np.arange(rows)[:, None]
     mask = distance >= k if u.attr("upper", 1) else distance <= k
     x = u.input(0)
@@ -283,10 +300,10 @@ def trilu(u: Use) -> int:
 
 
 def eye_like(u: Use) -> int:
-    shape, code = u.shape(0), u.source.attributes.get("dtype")
-    if len(shape) != 2 or math.prod(shape) > MAX_PADS:
+    shape = u.shape(0)
+    if len(shape) != 2 or math.prod(shape) > MAX_SIZE:
         raise ShapeError(f"x must be a small matrix, but got {shape}")
-    dtype = u.dtype(0) if code is None else type_of(code)
+    dtype = type_of(u.attr("dtype", 0)) if "dtype" in u.source.attributes else u.dtype(0)
     return u.b.constant(np.eye(*shape, k=int(u.attr("k", 0))), dtype)
 
 
@@ -299,8 +316,8 @@ def center_crop_pad(u: Use) -> int:
     x, begin, end = u.input(0), [0] * len(before), [*before]
     pads = np.zeros((len(before), 2), np.int64)
     for k, n in zip(axes, target, strict=True):
-        if n > MAX_PADS:
-            raise ShapeError(f"a length must be at most {MAX_PADS}, but got {n}")
+        if n > MAX_SIZE:
+            raise ShapeError(f"a length must be at most {MAX_SIZE}, but got {n}")
         growth = n - before[k]
         if growth > 0:
             pads[k] = growth // 2, growth - growth // 2
@@ -322,9 +339,9 @@ WINDOWS = {
 
 def signal_window(coefficients: Sequence[float], u: Use) -> int:
     """A constant window of a Fourier analysis."""
-    (size,) = u.numbers(0, "size")
-    if not 0 < size <= MAX_PADS:
-        raise ShapeError(f"size must be 1 to {MAX_PADS}, but got {size}")
+    size = u.number(0, "size")
+    if not 0 < size <= MAX_SIZE:
+        raise ShapeError(f"size must be 1 to {MAX_SIZE}, but got {size}")
     period = size if u.attr("periodic", 1) else max(size - 1, 1)
     angles = 2 * np.pi * np.arange(size) / period
     window = sum(c * np.cos(k * angles) for k, c in enumerate(coefficients))
@@ -332,7 +349,7 @@ def signal_window(coefficients: Sequence[float], u: Use) -> int:
 
 
 def cumsum(u: Use) -> int:
-    axis = u.b.constant(u.value(1, "axis").reshape(()))
+    axis = u.b.constant(u.number(1, "axis"))
     exclusive, reverse = bool(u.attr("exclusive", 0)), bool(u.attr("reverse", 0))
     return u.b.add("CUMSUM", (u.input(0), axis), exclusive=exclusive, reverse=reverse)
 

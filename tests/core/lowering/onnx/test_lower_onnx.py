@@ -513,7 +513,7 @@ def test_identity_and_dropout_may_be_outputs(tmp_path: Path) -> None:
     [
         ("Softmax", {"axis": "last"}, "axis must be like -1, but got 'last'"),
         ("Softmax", {"axis": 9}, "axis must be one of 4, but got 9"),
-        ("Flatten", {"axis": 5}, "axis must be one of"),
+        ("Flatten", {"axis": 5}, "axis must be -4 to 4, but got 5"),
         ("Transpose", {"perm": (0, 1)}, "perm must be an order of 4 axes"),
         ("MaxPool", {"kernel_shape": (9, 9)}, "windows must fit into (4, 5), but got (9, 9)"),
         ("MaxPool", {"kernel_shape": (2, 2), "strides": (0, 1)}, "must be above 0"),
@@ -531,6 +531,135 @@ def test_attributes_that_do_not_fit_are_named(
     path = file.write(tmp_path / "m.onnx")
     (refused,) = lower_model(read_model(path), outputs="file").graphs.unsupported
     assert words in str(refused)
+
+
+# Constants and attributes of nodes that the standard does not allow.
+INVALID: dict[str, tuple[str, Array, Mapping[str, Any], Mapping[str, Any], str]] = {
+    "matrices of vectors": ("Trilu", X[0, 0, 0], {}, {}, "x must hold matrices, but got (1,)"),
+    "two diagonals": ("Trilu", X, {"k": [1, 2]}, {}, "k must be one number, but got 2"),
+    "a diagonal of 0.5": ("Trilu", X, {"k": np.float32(0.5)}, {}, "k must be whole numbers"),
+    "two axes": ("CumSum", X, {"axis": [0, 1]}, {}, "axis must be one number, but got 2"),
+    "two values of padding": (
+        "Pad",
+        X,
+        {"pads": [0, 0, 1, 0, 0, 0, 0, 0], "v": real(2)},
+        {},
+        "the value of padding must be one number, but got shape (2,)",
+    ),
+    "no number of best values": ("TopK", X, {"k": np.zeros(0, np.int64)}, {}, "k must be one"),
+    "text as an axis": ("Compress", X, {"c": [True]}, {"axis": "x"}, "axis must be like 0"),
+    "a scale of other values": (
+        "RMSNormalization",
+        X,
+        {"s": real(2)},
+        {},
+        "weights must have 5 values, but got (2,)",
+    ),
+    "a scale of other axes": (
+        "GroupNormalization",
+        X,
+        {"s": real(3, 1), "b": real(3)},
+        {"num_groups": 3},
+        "weights must have 1 axes, but got (3, 1)",
+    ),
+    "no channels": (
+        "InstanceNormalization",
+        X[0, 0, 0],
+        {"s": real(3), "b": real(3)},
+        {},
+        "x must be (N, C, …), but got (1,)",
+    ),
+    "no steps": (
+        "RotaryEmbedding",
+        X[:, :, :, :4],
+        {"c": real(4, 2), "s": real(4, 2)},
+        {},
+        "angles must be those of steps of samples, but got (4, 2)",
+    ),
+    "text as scales": (
+        "ai.onnx.ml.Scaler",
+        X,
+        {},
+        {"offset": ("a",), "scale": (1.0,)},
+        "offset and scale must be numbers",
+    ),
+    "a type of two numbers": ("EyeLike", X[0, 0], {}, {"dtype": (1, 2)}, "dtype must be like 0"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_nodes_are_named(tmp_path: Path, name: str) -> None:
+    kind, x, constants, attributes, words = INVALID[name]
+    *domain, kind = kind.rsplit(".", 1)
+    file = one_node(
+        kind,
+        x,
+        {k: np.asarray(v) for k, v in constants.items()},
+        20,
+        **({"domain": domain[0]} if domain else {}),
+        **attributes,
+    )
+    path = file.write(tmp_path / "m.onnx")
+    (refused,) = lower_model(read_model(path), outputs="file").graphs.unsupported
+    assert words in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "words"),
+    [
+        (
+            "Range",
+            {"a": [0, 1], "b": 3, "c": 1},
+            "the range must be one number, but got shape (2,)",
+        ),
+        ("HannWindow", {"a": [4, 5]}, "size must be one number, but got 2"),
+        ("NonZero", {"a": 1}, "x must have axes, but got one number"),
+        ("ConstantOfShape", {"a": [2, -1]}, "no axis below 0, but got (2, -1)"),
+        ("ConstantOfShape", {"a": [1] * 65}, "at most 64 axes, but got 65"),
+        ("Concat", {"a": np.zeros((0, 3)), "b": np.zeros((1, 0))}, "differ along axis 1 only"),
+    ],
+)
+def test_invalid_constants_are_named(
+    tmp_path: Path, kind: str, inputs: Mapping[str, Any], words: str
+) -> None:
+    file = OnnxFile(17)
+    file.constants({name: np.asarray(v) for name, v in inputs.items()})
+    if kind == "Concat":
+        file.add(kind, *inputs, axis=1)
+    else:
+        file.add(kind, *inputs)
+    file.outputs.append(value("y", ()))
+    lowered = lower_model(read_model(file.write(tmp_path / "m.onnx")), outputs="file")
+    (refused,) = lowered.graphs.unsupported
+    assert words in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis"), [(((0, 3), (0, 4)), 1), (((0, 3), (0, 3)), 0), (((2, 0), (2, 4)), 1)]
+)
+def test_tensors_without_values_are_joined(tmp_path: Path, shapes: Any, axis: int) -> None:
+    file = OnnxFile(17)
+    parts = [real(*shape) for shape in shapes]
+    file.inputs.append(value("x", ("N", 2)))
+    file.constants({"a": parts[0], "b": parts[1]})
+    file.add("Concat", "a", "b", outputs=["c"], axis=axis)
+    file.add("Shape", "c", outputs=["s"])
+    file.add("Cast", "s", outputs=["f"], to=1)
+    file.add("Add", "x", "f")
+    file.outputs.append(value("y", ()))
+    y = outputs(file, tmp_path, np.zeros((1, 2), np.float32))
+    np.testing.assert_array_equal(y, [np.concatenate(parts, axis).shape])
+
+
+def test_a_tuple_of_indices_selects_one_entry(tmp_path: Path) -> None:
+    w, x = real(2, 3, 4), real(2, 4)
+    file = OnnxFile(17)
+    file.inputs.append(value("x", ("N", 4)))
+    file.constants({"w": w, "i": np.array([1, 2])})
+    file.add("GatherND", "w", "i", outputs=["row"])
+    file.add("Add", "x", "row")
+    file.outputs.append(value("y", ()))
+    np.testing.assert_array_equal(outputs(file, tmp_path, x), x + w[1, 2])
 
 
 def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
