@@ -255,11 +255,12 @@ def before_epoch(checkpoint: Checkpoint) -> Checkpoint | None:
     # A checkpoint of names and shapes has no arrays.
     pairs = zip(checkpoint.entries, checkpoint.arrays, strict=False)
     members = [(e, a) for e, a in pairs if e.role.startswith(BEFORE)]
-    if not members or not checkpoint.progress.undo:
+    undo = checkpoint.progress.undo
+    if not members or not undo:
         return None
     return replace(
         checkpoint,
-        progress=replace(checkpoint.progress, step=checkpoint.progress.step_before),
+        progress=replace(checkpoint.progress, step=int(undo.step)),
         entries=tuple(replace(e, role=e.role.removeprefix(BEFORE)) for e, _ in members),
         arrays=tuple(a for _, a in members),
     )

@@ -8,11 +8,12 @@ from typing import Any
 from odt.core.options.option import NOWHERE
 from odt.core.options.training_options import CHECKPOINT_OPTIONS, CheckpointOptions
 from odt.core.storage.reading import printable
+from odt.core.training.undo import UndoState
 from odt.dataclass import dataclass
 
 MAX_NUMBER = 2**63
 # Fields in the order of the header. Every file has the first; a file without a later one has its
-# default. Options that are not in these lists follow.
+# default, or its value in EARLIER_VALUES. Options that are not in these lists follow.
 FIRST = (
     "step",
     "epoch",
@@ -55,6 +56,8 @@ ORDER = (
     "temperature",
     "undo",
 )
+# Files without the field are from when odt trained tensors that share a buffer as one weight.
+EARLIER_VALUES: Mapping[str, Any] = {"tied_by_buffer": True}
 INPUTS = "input_values"  # is in the header only if it is not empty
 # Options that checkpoints hold in the form of TrainingInfo.
 STORED = tuple(name for name, row in CHECKPOINT_OPTIONS.items() if row.stored != NOWHERE)
@@ -92,10 +95,8 @@ class Progress(CheckpointOptions):
         sample_weight: checksum of the weights of single samples; empty for none.
         augment: augmentations, as on the command line; empty for none.
         input_values: inputs with values of the user's, as on the command line; empty for none.
-        undo: what undoing an epoch needs, if the learning rate is the default: loss before
-            training, largest loss of an epoch that is kept, whether epochs are judged by the loss
-            of their steps, updates before the epoch, sum of the losses of its samples so far,
-            number of these; empty for a given rate.
+        undo: what undoing an epoch needs, if the learning rate is the default; empty for a given
+            rate.
     """
 
     step: int = 0
@@ -126,13 +127,7 @@ class Progress(CheckpointOptions):
     sample_weight: str = ""
     augment: str = ""
     input_values: str = ""
-    undo: tuple[float, ...] = ()
-
-    @property
-    def step_before(self) -> int:
-        """Number of updates before the current epoch, if `undo` is not empty."""
-        _, _, _, step, _, _ = self.undo
-        return int(step)
+    undo: UndoState | tuple[()] = ()
 
     def stored(self) -> dict[str, Any]:
         """Returns the fields that a checkpoint holds, in the order of its header."""
@@ -144,9 +139,16 @@ class Progress(CheckpointOptions):
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
-    """Parses the progress of a header; raises an error if it is invalid."""
+    """Parses the progress of a header.
+
+    Raises:
+        KeyError: if a field is absent that every file has.
+        TypeError: if a value is of another type.
+        ValueError: if a number is outside its range, or a string cannot be encoded.
+        OverflowError: if a number is larger than floats.
+    """
     absent_fields = {f.name: f.default for f in fields(Progress) if f.name not in FIRST}
-    values = {**absent_fields, "tied_by_buffer": True, **stored}
+    values = {**absent_fields, **EARLIER_VALUES, **stored}
     for f in fields(Progress):
         value = values[f.name]
         if f.name in TUPLES:
@@ -196,13 +198,15 @@ def _probability(value: Any) -> float:
     return number
 
 
-def _undo(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Checks the values of `Progress.undo`: none, or six with a whole number of updates."""
-    if values:
-        step = values[3] if len(values) == 6 else -1
-        if step < 0 or step != int(step):
-            raise ValueError(f"{printable(repr(values))} for the state before an epoch")
-    return values
+def _undo(values: tuple[float, ...]) -> UndoState | tuple[()]:
+    """Checks the values of `Progress.undo`: none, or those of a state after whole updates."""
+    if not values:
+        return ()
+    if len(values) == len(UndoState._fields):
+        state = UndoState(*values)
+        if state.step >= 0 and state.step.is_integer():
+            return state
+    raise ValueError(f"{printable(repr(values))} for the state before an epoch")
 
 
 def _naturals(values: Any) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ Only training with the default learning rate does so: a rate that the user gives
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from odt.core.runtime.parameters import Groups, Parameters
 from odt.core.training.passes import Result
@@ -22,6 +23,26 @@ def worst(loss: float, spread: float) -> float:
         spread: its standard deviation over batches; NaN for a single batch.
     """
     return loss + ((WORSE - 1) * abs(loss) if math.isnan(spread) else spread)
+
+
+class UndoState(NamedTuple):
+    """What a resume needs besides the copy, as a checkpoint holds it.
+
+    Attributes:
+        loss: loss before training.
+        worst: the largest loss with which an epoch is kept.
+        running: 1 if an epoch is judged by the mean loss of its steps, else 0.
+        step: number of updates before the epoch.
+        total: sum of the losses of the epoch's samples so far.
+        samples: number of these samples.
+    """
+
+    loss: float
+    worst: float
+    running: float
+    step: float
+    total: float
+    samples: float
 
 
 class Undo:
@@ -48,15 +69,23 @@ class Undo:
         self.measure: Callable[[], float] = lambda: math.nan  # until a run sets it
 
     @property
-    def state(self) -> tuple[float, ...]:
+    def state(self) -> UndoState | tuple[()]:
         """What a resume needs besides the copy; empty while the loss is not known."""
-        values = self.loss, self.worst, self.running, self.before.step, self._total, self._samples
-        return () if math.isnan(self.loss) else tuple(map(float, values))
+        if math.isnan(self.loss):
+            return ()
+        return UndoState(
+            loss=float(self.loss),
+            worst=float(self.worst),
+            running=float(self.running),
+            step=float(self.before.step),
+            total=float(self._total),
+            samples=float(self._samples),
+        )
 
-    @state.setter
-    def state(self, state: tuple[float, ...]) -> None:
-        self.loss, self.worst, running, _, self._total, self._samples = state
-        self.running = bool(running)
+    def set_state(self, state: UndoState) -> None:
+        """Takes over the state of a checkpoint, except for its copy."""
+        self.loss, self.worst, self.running = state.loss, state.worst, bool(state.running)
+        self._total, self._samples = state.total, state.samples
 
     def groups(self) -> Groups:
         """The state before the epoch, by role and tensor."""

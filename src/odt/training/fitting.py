@@ -373,7 +373,9 @@ class Fit:
             numbers = _untrained_samples(samples)
             core.undo.measure = lambda: core.evaluate(data, numbers, rest=True).loss
             if not is_new:
-                core.undo.state = resume.progress.undo
+                state = resume.progress.undo
+                assert state, "without it, the rate of a checkpoint is not the default"
+                core.undo.set_state(state)
             if done:
                 core.undo.resume(lambda: resume.restore_before(core.graph, core.parameters))
         return warning
