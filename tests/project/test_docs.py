@@ -6,6 +6,7 @@ needs to run in the tests is in doc_blocks.toml, by page, heading and number of 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,17 @@ FIGURE = re.compile(
 TOLERANCE = 0.026  # two of 80 samples
 RELATIVE_TOLERANCE = 0.05  # of errors
 TERMS = ("resume", "early stopping", "transfer learning", "fine-tuning", "multi-label")
+CPP_COMPILERS = [name for name in ("g++", "clang++") if shutil.which(name)]
+MODEL = bytes(range(256)) + b"end"
+READS_MODEL = """
+#include <cstdint>
+#include <cstdio>
+#include "model.h"
+int main() {
+  if (reinterpret_cast<std::uintptr_t>(model) % 16) return 1;
+  return std::fwrite(model, 1, model_size, stdout) != model_size;
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -192,3 +204,27 @@ def test_blocks_are_read_as_documented() -> None:
 
 def test_a_failing_command_fails_its_block(tmp_path: Path) -> None:
     assert run("false\ntrue\n", tmp_path).returncode == 1
+
+
+@pytest.mark.skipif(not CPP_COMPILERS, reason="there is no C++ compiler")
+def test_other_files_read_the_array_for_microcontrollers(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "microcontrollers.md"
+    (script,) = (b.script for b in blocks_of(page.read_text("utf-8")) if "model.cc" in b.script)
+    (tmp_path / "firmware.tflite").write_bytes(MODEL)
+    result = run(script, tmp_path)
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "main.cc").write_text(READS_MODEL)
+    for compiler in CPP_COMPILERS:
+        program = tmp_path / compiler
+        command = [
+            compiler,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            str(program),
+            "main.cc",
+            "model.cc",
+        ]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        assert subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout == MODEL
