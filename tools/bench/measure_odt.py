@@ -50,7 +50,7 @@ if how == "cache":
     from odt.core.training.frozen_cache import CachePolicy
 
     keep = CachePolicy(batch)
-trainer = Trainer(graph, info, budget=budget, keep=keep)
+trainer = Trainer(graph, info, budget=budget, cache=keep)
 model.release_pages()  # as odt.Trainer does: the weights that train are copied
 trained = sum(a.size for a in trainer.parameters.tensors.values())
 network = isinstance(task, networks.Network) and mode == "full"

@@ -114,6 +114,7 @@ def recipe_of(
     lowered = lowered_of(model)
     try:
         recipe = prepare(lowered, request, saved)
+        samples = recipe.samples  # shapes of outputs, for which all operators are computed
     except UnsupportedError as e:
         if not trains:
             raise
@@ -122,4 +123,4 @@ def recipe_of(
         raise with_remedy(e, lowered) from None
     if recipe.info.qas or recipe.info.batch_norm == BATCH:
         forget_lowered(model)  # the recipe has a lowered model of its own
-    return recipe, recipe.samples
+    return recipe, samples

@@ -14,6 +14,7 @@ from odt.core.planning.rewrites import cheap_values as module
 from odt.core.planning.verify import faults
 from odt.kernels.native.library import is_available
 from odt.kernels.ops import sin
+from odt.kernels.registry import find_operator
 
 SHAPE = (1, 16, 16, 8)
 
@@ -55,11 +56,13 @@ def test_a_few_values_beside_many_others_are_saved(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kernels", ["numpy", "compiled"])
 def test_values_of_numpy_are_saved_beside_compiled_kernels(
-    kernels: str, monkeypatch: pytest.MonkeyPatch
+    kernels: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """NumPy computes them on one core."""
     in_numpy = replace(sin.OP, forward=replace(sin.OP.forward, compiled=None))
     monkeypatch.setattr(sin, "OP", in_numpy)
+    find_operator.cache_clear()
+    request.addfinalizer(find_operator.cache_clear)
     if kernels == "numpy":
         monkeypatch.setenv("ODT_KERNELS", "numpy")
     net = Net()

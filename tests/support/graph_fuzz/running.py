@@ -110,7 +110,7 @@ class Model:
 
     def budget(self, info: TrainingInfo, share: float, cached: bool, **options: Any) -> int:
         """A memory budget between the smallest that is taken, about, and what is needed without."""
-        options["keep"] = CachePolicy(len(self.problem.inputs[0])) if cached else None
+        options["cache"] = CachePolicy(len(self.problem.inputs[0])) if cached else None
         with Trainer(self.graph, info, budget=1 << 40, **options) as trainer:
             assert trainer.predicted is not None
             most = trainer.predicted
