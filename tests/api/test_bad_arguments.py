@@ -88,6 +88,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no metric": ({"metrics": ["f2"]}, "`metrics=`: must be one of `accuracy`"),
     "no selection": ({"trainable": "fc*"}, "`trainable=`: must be last(…)"),
     "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]
+    "a schedule of a word": ({"schedule": "cosine"}, "`schedule=`: must be a Schedule"),
     "a broken budget": ({"memory_budget": 1.5}, "`memory_budget=`: must be a whole number"),
 }
 

@@ -9,7 +9,7 @@ from odt.core.options.option import ByOutput, ByPattern, Kind, RowName
 from odt.core.options.training_options import BATCH, RECIPE_OPTIONS
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
-from odt.errors import UnsupportedError
+from odt.errors import OptionError, UnsupportedError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.kernels.rows.scheduledef import Schedule
 from odt.loss import loss_text
@@ -56,6 +56,8 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     if isinstance(learning_rate, Schedule):
         schedule = replace(learning_rate, initial_learning_rate=None)
         learning_rate = learning_rate.initial_learning_rate
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise OptionError("schedule", "must be a Schedule, such as `odt.CosineDecay()`", schedule)
     if forms.are_several(loss):
         outputs = len(lowered_of(model).graphs.graph.outputs)
         loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
