@@ -1,4 +1,5 @@
-/* Iterates over the results of a window_walk, a tile at a time, in blocks whose windows have the same taps inside the image. Taps outside are never read. */
+/* Iterates over the results of a window_walk, a tile at a time, in blocks whose windows have the
+   same taps inside the image. Taps outside are never read. */
 
 #ifndef WINDOW_BLOCKS_H
 #define WINDOW_BLOCKS_H
