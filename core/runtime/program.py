@@ -234,8 +234,9 @@ class Program:
             array = tensors.get(tensor)
             if array is None:
                 constant = self.plan.graph.tensors[tensor]
-                array = constant.data if value.spec.dtype.kind in "iu" else constant.real
-            assert array is not None
+                values = constant.data if value.spec.dtype.kind in "iu" else constant.real
+                assert values is not None
+                array = np.ascontiguousarray(values)  # folded ones may be views that repeat rows
             if value.spec.size != array.size:  # a part
                 array = array.reshape(-1)[value.at : value.at + value.spec.size]
             return array.reshape(value.spec.shape)

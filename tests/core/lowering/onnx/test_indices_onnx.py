@@ -121,3 +121,10 @@ def test_positions_of_a_condition(tmp_path: Path) -> None:
     flags = np.array([True, False, False, True])
     (y,) = compute(one_node("Compress", x, {"c": flags}, 11, axis=1), tmp_path, x)
     np.testing.assert_array_equal(y, x[:, [0, 3]])
+
+
+def test_gathering_elements_at_computed_rows(tmp_path: Path) -> None:
+    """Their columns are a folded constant, a view that repeats a row: kernels read whole arrays."""
+    x, i = real(N, 3, 4), RNG.integers(0, 3, (N, 2, 4))
+    (y,) = compute(indexed("GatherElements", i, False, axis=1), tmp_path, x, i)
+    np.testing.assert_array_equal(y, np.take_along_axis(x, i, 1))
