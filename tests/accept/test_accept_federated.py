@@ -18,7 +18,7 @@ pytestmark = pytest.mark.accept
 SEEDS = (0, 1, 2)
 ROUNDS = 30
 CLIENTS = 10
-WITHIN = 0.025  # of the accuracy of central training, in the mean of the seeds
+WITHIN = 0.02  # of the accuracy of central training, in the mean of the seeds
 Array = np.ndarray[Any, Any]
 Data = tuple[Array, Array, Array, Array]  # x, y, test x, test y
 
@@ -61,7 +61,7 @@ def federate(model: odt.Model, data: Data, seed: int, partition: str) -> float:
 
 @pytest.mark.filterwarnings("ignore::odt.OdtWarning")
 @pytest.mark.parametrize("name", ["mnist", "speech"])
-def test_uneven_clients_come_near_central_training(name: str) -> None:
+def test_uneven_clients_come_within_two_points_of_central_training(name: str) -> None:
     data = {"mnist": mnist, "speech": speech}[name]()
     x, y, *held = data
     rows = []
