@@ -1,13 +1,13 @@
 """GATHER_ND and SCATTER_ND: rows of a table, selected by index tuples."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from odt.errors import DataError, ShapeError
-from odt.kernels.native.binding import Check, Run
+from odt.kernels.native.binding import Check, Run, in_order
 from odt.kernels.native.typed import find_rows, row_extent
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -78,6 +78,28 @@ def bind_find(
                 )
 
     return [find_rows(indices, lead, at, extent), Check(check)]
+
+
+def bind_entries(
+    name: str,
+    samples: Iterator[tuple[Array, ...]],
+    lead: tuple[int, ...],
+    at: Array,
+    extent: Array,
+    move: Callable[[Array, Array], Run],
+) -> Callable[[], None]:
+    """Returns the compiled calls that find the entries of each sample, and then move them.
+
+    Args:
+        name: name of the operator, for messages.
+        samples: as `for_each_sample` yields them, with two arrays beside the indices.
+        lead, at, extent: as for `bind_find`.
+        move: binds the call that moves entries between the two arrays.
+    """
+    calls: list[Run] = []
+    for entries, first, second in samples:
+        calls += [*bind_find(name, entries, lead, at, extent), move(first, second)]
+    return in_order(calls)
 
 
 def for_each_sample(

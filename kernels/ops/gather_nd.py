@@ -11,7 +11,6 @@ from typing import Any
 
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
@@ -89,11 +88,10 @@ def call_forward(
     lead: tuple[int, ...],
     width: int,
 ) -> Callable[[], None]:
-    calls: list[Run] = []
-    for entries, table, out in for_each_sample(samples, indices, x, y):
-        calls += gather.bind_find("GATHER_ND", entries, lead, at, extent)
-        calls.append(select(table, at, out))
-    return in_order(calls)
+    runs = for_each_sample(samples, indices, x, y)
+    return gather.bind_entries(
+        "GATHER_ND", runs, lead, at, extent, lambda table, out: select(table, at, out)
+    )
 
 
 def call_grad_x(
@@ -107,11 +105,10 @@ def call_grad_x(
     lead: tuple[int, ...],
     width: int,
 ) -> Callable[[], None]:
-    calls: list[Run] = []
-    for entries, table, values in for_each_sample(samples, indices, dx, dy):
-        calls += gather.bind_find("GATHER_ND", entries, lead, at, extent)
-        calls.append(scatter_add(values, at, table))
-    return in_order(calls)
+    runs = for_each_sample(samples, indices, dx, dy)
+    return gather.bind_entries(
+        "GATHER_ND", runs, lead, at, extent, lambda table, values: scatter_add(values, at, table)
+    )
 
 
 def add_batch_axis(attrs: None, samples: int) -> int:

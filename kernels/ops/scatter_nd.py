@@ -16,7 +16,6 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import gather
 from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
-from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
@@ -108,11 +107,10 @@ def call_forward(
     lead: tuple[int, ...],
     width: int,
 ) -> Callable[[], None]:
-    calls: list[Run] = []
-    for entries, values, table in for_each_sample(attrs.samples, indices, updates, y):
-        calls += gather.bind_find("SCATTER_ND", entries, lead, at, extent)
-        calls.append(scatter_add(values, at, table))
-    return in_order(calls)
+    runs = for_each_sample(attrs.samples, indices, updates, y)
+    return gather.bind_entries(
+        "SCATTER_ND", runs, lead, at, extent, lambda values, table: scatter_add(values, at, table)
+    )
 
 
 def call_grad_updates(
@@ -126,11 +124,10 @@ def call_grad_updates(
     lead: tuple[int, ...],
     width: int,
 ) -> Callable[[], None]:
-    calls: list[Run] = []
-    for entries, out, table in for_each_sample(attrs.samples, indices, dupdates, dy):
-        calls += gather.bind_find("SCATTER_ND", entries, lead, at, extent)
-        calls.append(select(table, at, out))
-    return in_order(calls)
+    runs = for_each_sample(attrs.samples, indices, dupdates, dy)
+    return gather.bind_entries(
+        "SCATTER_ND", runs, lead, at, extent, lambda out, table: select(table, at, out)
+    )
 
 
 def add_batch_axis(attrs: ScatterAttrs, samples: int) -> ScatterAttrs:
