@@ -27,13 +27,13 @@ from odt.cli.options.shared import (
 from odt.cli.options.training_run import model_of
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
-from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
 from odt.evaluation.sample_table import SampleTable, write_csv
+from odt.progress import Progress
 
 
 @click.command(cls=Command)

@@ -25,7 +25,6 @@ from odt.cli.options.fits import check_samples
 from odt.cli.options.rows import declared_options, group
 from odt.cli.options.sections import Command
 from odt.cli.output.data_report import report
-from odt.cli.output.progress import Progress
 from odt.cli.output.signals import undo_on_signals
 from odt.cli.output.spelling import spell
 from odt.datasets.data_writers import OUTPUTS
@@ -37,6 +36,7 @@ from odt.datasets.published import PUBLISHED
 from odt.datasets.source import Source
 from odt.datasets.splits import Division
 from odt.datasets.synthetic import Randomness, synthetic_data
+from odt.progress import Progress
 
 # Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")

@@ -30,7 +30,6 @@ from odt.cli.options.shared import (
 )
 from odt.cli.options.training_run import model_of
 from odt.cli.output.output_paths import check_outputs, extension_of
-from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
 from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
 from odt.core.model.record import Record
@@ -41,6 +40,7 @@ from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import file_of
+from odt.progress import Progress
 
 MAX_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 MAX_SHOWN = 5  # outputs of new data that are printed without --top

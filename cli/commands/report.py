@@ -10,8 +10,8 @@ import odt
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
-from odt.cli.output.progress import Progress
 from odt.errors import OdtError
+from odt.progress import Progress
 from odt.runs.run import PAGE as PAGE_FILE
 from odt.runs.run import RECIPE
 

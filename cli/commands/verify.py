@@ -11,9 +11,9 @@ import odt
 from odt.cli.options.sample_files import input_option
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import input_options, require, schedule_options
-from odt.cli.output.progress import Progress
 from odt.errors import OdtError
 from odt.evaluation.comparison import describe_difference
+from odt.progress import Progress
 
 TOLERANCE = 1e-5
 

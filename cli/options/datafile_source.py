@@ -12,7 +12,6 @@ from odt.cli.options.datafile import PROFILES, DatafileOptions
 from odt.cli.options.datafile_steps import shape
 from odt.cli.options.fits import BUILT, check_format
 from odt.cli.options.fits import PUBLISHED as BY_NAME
-from odt.cli.output.progress import Progress
 from odt.datasets.arrays import ArrayOptions
 from odt.datasets.download import download
 from odt.datasets.folders import Naming
@@ -28,6 +27,7 @@ from odt.datasets.source_format import Opening
 from odt.datasets.tables import TableOptions
 from odt.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
+from odt.progress import Progress
 
 SOUND_SETTINGS = ("rate", "seconds", "mel", "mfcc", "frame", "hop", "frames", "mel_range")
 DEFAULT = "fashion_mnist"  # as in ONE's tool

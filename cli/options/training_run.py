@@ -307,6 +307,7 @@ def fit(trainer: odt.Trainer, data: TrainingData, callbacks: Sequence[odt.Callba
         data.samples,
         callbacks=callbacks,
         validation_data=data.validation,
+        verbose=0,  # one of the callbacks shows progress
         fine_tune=not spelled_as_one(),
         **keywords(data.fit),
     )

@@ -65,6 +65,6 @@ def draw_plot(rounds: Sequence[Round], path: str) -> None:
     lines = {name: [(float(r.round), r.metrics[name]) for r in rounds if name in r.metrics]}
     chart = Chart(name, lines, "round")
     if os.path.splitext(path)[1].lower() == ".png":
-        draw_png(chart, path)
+        draw_png([chart], path)
     else:
         write_atomically(path, [svg([chart]).encode()], OdtError)

@@ -8,9 +8,9 @@ import click
 
 import odt
 from odt.charts.png import new_figure, save_png
-from odt.cli.output.progress import Progress
 from odt.core.data.dataset import DataSet
 from odt.core.options.fit_options import FitOptions
+from odt.progress import Progress
 
 
 def find_rate(trainer: odt.Trainer, data: DataSet, fit: FitOptions, png: str | None) -> None:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import click
 
@@ -11,13 +11,14 @@ import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.train_options import TrainOptions
 from odt.cli.output import report
-from odt.cli.output.progress import Progress, clear_bars
 from odt.cli.output.spelling import spell
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
 from odt.kernels.loss_text import loss_label
 from odt.kernels.native.library import describe_kernels
+from odt.progress import clear_bars
 from odt.training.memory_text import memory_block, trained_line
+from odt.training.progress_bar import ProgressBar
 
 
 class RunLog(Protocol):
@@ -44,8 +45,8 @@ def warnings_as_lines(logs: Sequence[RunLog] = ()) -> Iterator[None]:
         yield
 
 
-class TrainingLog(odt.Callback):
-    """Prints onert_train's blocks and lines; a context manager that shows the progress bar.
+class TrainingLog(ProgressBar):
+    """Prints onert_train's blocks and lines, beside the progress bar.
 
     Args:
         stopped: the signals received; training ends when it is not empty.
@@ -53,21 +54,11 @@ class TrainingLog(odt.Callback):
     """
 
     def __init__(self, stopped: Sequence[int], options: TrainOptions) -> None:
+        super().__init__()
         self._stopped = stopped
         self._options = options
         self._times: list[float] = []
         self._first = 1
-        self._bar = Progress("step")
-        self._evaluation = Progress()
-        self._done = 0  # steps of the run
-        self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._evaluation.close()
-        self._bar.close()
 
     def on_train_begin(self, logs: odt.Logs) -> None:
         """Prints the training parameters, the number of trained weights and the memory."""
@@ -102,18 +93,8 @@ class TrainingLog(odt.Callback):
         if session.cache is not None:
             click.echo(report.cache_line(session.cache))
         steps = self.params["steps"] or 0
-        self._first, done = session.resume.start(core.info.step_samples, steps)
-        steps_left = max(steps * (options.fit.epochs - self._first + 1) - done, 0)
-        self._bar.begin("epoch", steps_left)
-        self._phase = "epoch 0"
-        core.seen = self._seen
-
-    def _seen(self, done: int, total: int) -> None:
-        """Moves the progress bar of an evaluation."""
-        self._bar.clear()
-        self._evaluation(self._phase, done, total)
-        if done >= total:
-            self._evaluation.close()
+        self._first, _ = session.resume.start(core.info.step_samples, steps)
+        super().on_train_begin(logs)
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Shows the epoch on the progress bar; prints the results before the first epoch."""
@@ -121,30 +102,18 @@ class TrainingLog(odt.Callback):
         if start is not None and start.number == 0 and not spelled_as_one():
             results = start.training, start.validation
             click.echo(report.epoch_line(0, self._options.fit.epochs, *results))
-        self._evaluation.close()
-        self._bar.rename(f"epoch {epoch + 1}/{self._options.fit.epochs}")
-        self._sum = 0.0
-        self._steps = 0
-        self._phase = "validation"
+        super().on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
         """Advances the progress bar, and ends training after a signal."""
-        self._done += 1
-        self._sum = self._sum + logs["loss"]
-        self._steps = self._steps + 1
-        self._bar.move(self._done, self._mean)
+        super().on_train_batch_end(batch, logs)
         self.trainer.stop_training = bool(self._stopped)
-
-    def _mean(self) -> str:
-        """Formats the mean loss of the epoch's steps."""
-        return f"loss={report.figure('loss', self._sum / self._steps)}"
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Prints the epoch's line."""
         record = self.trainer.session.epoch
         assert record is not None, "`fit` sets the epoch before its callbacks"
-        self._evaluation.close()
-        self._bar.clear()
+        super().on_epoch_end(epoch, logs)
         self._times.append(record.training.seconds * 1000)
         results = record.training, record.validation
         epochs = self._options.fit.epochs

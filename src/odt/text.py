@@ -1,4 +1,4 @@
-"""Sizes and tables as text."""
+"""Sizes, times, figures and tables as text."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -14,6 +14,22 @@ UNITS = {
     "MIB": 2**20,
     "GIB": 2**30,
 }
+SMALL, HUGE = 0.001, 1e7  # values below and from these are printed with an exponent
+
+
+def figure(value: float) -> str:
+    """Formats a loss or metric: four decimals, or four digits of a small or huge value."""
+    has_exponent = 0 < abs(value) < SMALL or abs(value) >= HUGE
+    return f"{value:.3e}" if has_exponent else f"{value:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """Formats a time: 8.3s, 4m10s, 1h05m."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
 
 
 def size(nbytes: int) -> str:

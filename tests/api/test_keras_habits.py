@@ -95,12 +95,10 @@ def test_warnings_point_to_the_line_of_the_user() -> None:
 
 
 HABITS = [
-    ("fit", {"verbose": 1}, "LambdaCallback"),
     ("fit", {"batch_size": 8}, "Give it to odt.Trainer"),
     ("fit", {"steps_per_epoch": 3}, "`max_steps=`"),
     ("fit", {"epoch": 3}, "Did you mean epochs"),
     ("fit", {"class_weights": {}}, "Did you mean class_weight"),
-    ("evaluate", {"verbose": 0}, "Nothing is printed"),
     ("evaluate", {"batch_size": 8}, "Give it to odt.Trainer"),
     ("predict", {"steps": 1}, "give fewer"),
 ]

@@ -11,8 +11,8 @@ import pytest
 from support.paths import MLP_SM
 from support.terminal import on_terminal
 
-from odt.cli.output import progress
-from odt.cli.output.progress import Progress
+from odt import progress
+from odt.progress import Progress
 
 MODEL = str(MLP_SM / "model.circle")
 DATA = ["--load-input", str(MLP_SM / "input.bin")]

@@ -54,6 +54,7 @@ CORE = [
 # Within the Python API a folder or file imports only itself and those before it.
 API = [
     "text",
+    "progress",
     "charts",
     "datasets",
     "loss",
@@ -76,7 +77,7 @@ MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "zipfile"}
 # What only files of one format need is loaded when such a file is read or written.
 ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
-# files, augments samples, and computes the integers of quantized models.
+# files, augments samples, computes the integers of quantized models, and shows progress.
 SOME_RUNS = (
     "odt.core.export.",
     "odt.core.formats.nnpackage",
@@ -85,6 +86,9 @@ SOME_RUNS = (
     "odt.core.training.input_pipeline",
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
+    "odt.progress",
+    "odt.training.live_curves",
+    "odt.training.progress_bar",
 )
 LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": ONNX}
 # Imported inside functions only: slow, or an extra that may not be there.

@@ -1,4 +1,4 @@
-"""Runs odt with standard error on a pseudo-terminal."""
+"""Runs Python with standard error on a pseudo-terminal."""
 
 import fcntl
 import os
@@ -11,7 +11,8 @@ import threading
 from dataclasses import dataclass
 
 # Bars are shown at once, as those of long commands are after two seconds.
-ODT = "import odt.cli.output.progress as p; p.DELAY = -1; from odt.cli.main import main; main()"
+AT_ONCE = "import odt.progress as p; p.DELAY = -1\n"
+ODT = "from odt.cli.main import main; main()"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Shown:
 
 def on_terminal(*words: str) -> Shown:
     """Runs a command of odt."""
+    return script_on_terminal(ODT, *words)
+
+
+def script_on_terminal(script: str, *words: str) -> Shown:
+    """Runs a script of Python with arguments."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     parts: list[bytes] = []
@@ -41,7 +47,7 @@ def on_terminal(*words: str) -> Shown:
 
     reader = threading.Thread(target=read)
     reader.start()
-    command = [sys.executable, "-c", ODT, *words]
+    command = [sys.executable, "-c", AT_ONCE + script, *words]
     every = {**os.environ, "TQDM_MININTERVAL": "0"}  # draws every step
     done = subprocess.run(
         command, stderr=theirs, stdout=subprocess.PIPE, text=True, check=False, env=every

@@ -1,20 +1,23 @@
 """Line charts as PNG, drawn by matplotlib."""
 
+from collections.abc import Sequence
+
 from odt.charts.chart import Chart
 from odt.charts.png import new_figure, save_png
 
 
-def draw_png(chart: Chart, path: str) -> None:
-    """Writes a chart as PNG.
+def draw_png(charts: Sequence[Chart], path: str) -> None:
+    """Writes charts, one below the other, as PNG.
 
     Raises:
         OdtError: if matplotlib is not installed, or the file cannot be written.
     """
-    figure = new_figure()
-    axes = figure.add_subplot()
-    for name, line in chart.lines.items():
-        axes.plot(*zip(*line, strict=True), label=name, marker=".")
-    axes.set_title(chart.title)
-    axes.set_xlabel(chart.x_label)
-    axes.legend(fontsize="small")
+    figure = new_figure(figsize=(6.4, 4.8 * len(charts)))
+    for k, chart in enumerate(charts, 1):
+        axes = figure.add_subplot(len(charts), 1, k)
+        for name, line in chart.lines.items():
+            axes.plot(*zip(*line, strict=True), label=name, marker=".")
+        axes.set_title(chart.title)
+        axes.set_xlabel(chart.x_label)
+        axes.legend(fontsize="small")
     save_png(figure, path)

@@ -10,8 +10,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Arguments of Keras and PyTorch → what to write.
 ARGUMENTS = {
-    "verbose": "Nothing is printed; `callbacks=odt.LambdaCallback(on_epoch_end=print)` of "
-    "Trainer.fit prints the logs of each epoch.",
+    "verbose": "Give it to `fit`, `evaluate` or `predict`.",
     "lr": "Give `learning_rate=` to odt.Trainer.",
     "steps_per_epoch": "`max_steps=` of Trainer.fit ends training, `data_length=` uses the first "
     "samples.",

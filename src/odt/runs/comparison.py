@@ -13,8 +13,8 @@ from odt.core.training.metrics import ACCURACIES, ACCURACY
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError, escaped
 from odt.models.model import Path
-from odt.runs.run import Run, figure, is_run, points, read_run
-from odt.text import table
+from odt.runs.run import Run, is_run, points, read_run
+from odt.text import duration, figure, table
 
 # Prefixes of keys that do not count as a difference: they change no result.
 IGNORED = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
@@ -60,7 +60,7 @@ class RunComparison:
         Raises:
             OdtError: if matplotlib is not installed, or the file cannot be written.
         """
-        draw_png(self._chart(), os.fspath(path))
+        draw_png([self._chart()], os.fspath(path))
 
     def _chart(self) -> Chart:
         names = {self.metric or run.monitor for run in self.runs}
@@ -137,7 +137,7 @@ def _rows_of(comparison: RunComparison) -> list[list[str]]:
                 str(max((row["epoch"] for row in run.rows), default=0)),
                 figure(best[name]) if best else "",
                 str(best["epoch"]) if best else "",
-                time_of(run.seconds),
+                duration(run.seconds),
                 name,
                 *(cell(run.recipe.get(key)) for key in differing),
             ]
@@ -157,12 +157,3 @@ def cell(value: Any) -> str:
         return "-"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= MAX_TEXT else f"…{text[1 - MAX_TEXT :]}"
-
-
-def time_of(seconds: float) -> str:
-    """Formats a time: 8.3s, 4m10s, 1h05m."""
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"

@@ -19,10 +19,9 @@ from odt.runs.run import (
     WARNINGS,
     Run,
     charts_of,
-    figure,
     read_lines,
 )
-from odt.text import size
+from odt.text import figure, size
 
 # Only the page's own styles and the pictures within it; no scripts.
 POLICY = (

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from odt.charts.chart import Chart
+from odt.charts.epoch_charts import epoch_charts
 from odt.core.storage.reading import read_input, reading
 from odt.core.training.monitor import Monitor
 from odt.dataclass import dataclass
@@ -26,7 +27,6 @@ WARNINGS = "warnings.txt"
 PAGE = "report.html"
 MAX_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
 POSITION = ("epoch", "step", "seconds", "learning_rate")  # names in a row besides loss and metrics
-SMALL, HUGE = 0.001, 1e7  # values below and from these are printed with an exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,8 @@ def charts_of(run: Run) -> list[Chart]:
     """Returns charts of loss, metrics and learning rate over the epochs; marks the best epoch."""
     best = run.best
     mark = (float(best["epoch"]), f"best: epoch {best['epoch']}") if best else None
-    charts = []
-    for name in run.names:
-        lines = {n: points(run.rows, n) for n in (name, f"val_{name}")}
-        lines = {n: line for n, line in lines.items() if line}
-        charts.append(Chart(name, lines, mark=mark))
+    names = [n for name in run.names for n in (name, f"val_{name}")]
+    charts = epoch_charts({name: points(run.rows, name) for name in names}, mark)
     rates = points(run.trained, "learning_rate")
     return [*charts, Chart("learning rate", {"learning rate": rates})]
 
@@ -179,9 +176,3 @@ def charts_of(run: Run) -> list[Chart]:
 def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
     """Returns the values of a name over the epochs."""
     return [(float(r["epoch"]), float(r[name])) for r in rows if r.get(name) is not None]
-
-
-def figure(value: float) -> str:
-    """Formats a loss or metric: four decimals, or four digits of a small or huge value."""
-    has_exponent = 0 < abs(value) < SMALL or abs(value) >= HUGE
-    return f"{value:.3e}" if has_exponent else f"{value:.4f}"

@@ -1,7 +1,9 @@
 """Evaluation and prediction with a trainer's weights; quantized models compute integers."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,15 @@ from odt.core.model.variables import SVDF
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator, Predictor
-from odt.core.training.passes import Result
+from odt.core.training.passes import Result, Seen, unseen
 from odt.data.sources import batches_of, is_batches
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.batch_totals import BatchTotals
 from odt.training.integer_form import IntegerForm, digest_of
 from odt.training.session import Logs, Session
+
+VERBOSE = ("auto", 0, 1, 2)  # values of `verbose`
 
 
 class SessionEvaluation(Closing):
@@ -145,20 +149,29 @@ class SessionEvaluation(Closing):
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
-    def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
+    def evaluate(
+        self, x: Any, y: Any = None, sample_weight: Any = None, verbose: int | str = 0
+    ) -> Logs:
         """Computes loss and metrics on samples; arguments are those of `Trainer.evaluate`.
 
         Args:
             x: inputs, or an iterable of batches.
             y: targets (N, …); None with a DataSet or an iterable.
             sample_weight: weights of the samples' losses.
+            verbose: whether a terminal shows a progress bar, as of `Trainer.evaluate`.
         """
         session = self._session
-        session.build()
+        trainer = session.build()
         if is_batches(x, y):
             return self._evaluate_batches(x)
         data = session.open(x, y, sample_weight)
-        return session.logs(self._evaluated(data, range(data.length)))
+        before = trainer.seen
+        with _progress("evaluate", verbose) as seen:
+            trainer.seen = seen
+            try:
+                return session.logs(self._evaluated(data, range(data.length)))
+            finally:
+                trainer.seen = before
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
         session = self._session
@@ -193,12 +206,18 @@ class SessionEvaluation(Closing):
             evaluator = form.evaluator(weighted=data.weights is not None)
             return session.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
-    def predict(self, x: Any) -> Any:
+    def predict(self, x: Any, verbose: int | str = 0) -> Any:
         """Computes the model's outputs with the current weights, as `Trainer.predict`.
 
         Args:
             x: inputs (N, …).
+            verbose: whether a terminal shows a progress bar, as of `Trainer.predict`.
         """
+        with _progress("predict", verbose) as seen:
+            return self._predict(x, seen)
+
+    def _predict(self, x: Any, seen: Seen) -> Any:
+        """Computes the outputs, and calls a function after each batch, as evaluations do."""
         session = self._session
         data = session.open(x, targets=False)
         trainer = session.build()
@@ -206,22 +225,48 @@ class SessionEvaluation(Closing):
         if session.recipe.lowered.left_out is not None:
             with self._predictor(self._whole_graphs()) as predictor:
                 specs = predictor.runtime.output_specs
-                return _whole(specs, data.length, predictor.run(data, order))
+                return _whole(specs, data.length, predictor.run(data, order), seen)
         specs = trainer.runtime.output_specs
         with self.integer_form() as form:
             parts = (
                 trainer.predict(data, order) if form is None else form.predictor.run(data, order)
             )
-            return _whole(specs, data.length, parts)
+            return _whole(specs, data.length, parts, seen)
 
 
-def _whole(specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Array]]) -> Any:
+@contextmanager
+def _progress(name: str, verbose: int | str) -> Iterator[Seen]:
+    """Yields what is called after each batch: a terminal's progress bar, or nothing.
+
+    Raises:
+        OptionError: if `verbose` has no such value.
+    """
+    check_verbose(verbose)
+    if verbose == 0 or not sys.stderr.isatty():
+        yield unseen
+        return
+    from odt.progress import Progress  # only terminals show bars
+
+    with closing(Progress()) as bar:
+        yield partial(bar, name)
+
+
+def check_verbose(verbose: int | str) -> None:
+    """Raises OptionError for a value that `verbose` does not have."""
+    if verbose not in VERBOSE:
+        raise OptionError("verbose", "must be auto, 0, 1 or 2", str(verbose))
+
+
+def _whole(
+    specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Array]], seen: Seen
+) -> Any:
     """Returns the outputs of all samples: an array, or a list of arrays for several outputs.
 
     Args:
         specs: spec of one sample of each output.
         length: number of samples.
         parts: arrays of all outputs for successive batches.
+        seen: called after each batch with the number of samples done, and of all.
     """
     outputs = [np.empty((length, *spec.shape), spec.dtype) for spec in specs]
     first = 0
@@ -229,4 +274,5 @@ def _whole(specs: Sequence[TensorSpec], length: int, parts: Iterable[Sequence[Ar
         for whole, part in zip(outputs, rows, strict=True):
             whole[first : first + len(part)] = part
         first += len(rows[0])
+        seen(first, length)
     return outputs[0] if len(outputs) == 1 else outputs

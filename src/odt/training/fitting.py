@@ -1,6 +1,7 @@
 """The loop of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -33,6 +34,7 @@ from odt.training.default_rate import (
     constant_loss,
     highest_of,
 )
+from odt.training.evaluation import check_verbose
 from odt.training.fit_warnings import (
     ValidationClasses,
     one_class,
@@ -46,6 +48,8 @@ from odt.training.teacher import taught_samples
 
 if TYPE_CHECKING:
     from odt.core.data.augmentations.augmentation import Augmentation
+    from odt.training.live_curves import LiveCurves
+    from odt.training.progress_bar import EpochLines
     from odt.training.trainer import Trainer
 
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
@@ -61,6 +65,7 @@ class Fit:
         trainer: "Trainer",
         callbacks: Callback | Sequence[Callback],
         options: FitOptions,
+        verbose: int | str = 0,
     ) -> None:
         """Sets the trainer of the callbacks.
 
@@ -68,6 +73,7 @@ class Fit:
             trainer: the trainer.
             callbacks: one or several callbacks of the user.
             options: the other arguments of `fit`, checked.
+            verbose: what shows progress, as of `fit`.
         """
         self.options = options
         self.epochs = options.epochs
@@ -79,13 +85,19 @@ class Fit:
         self.checkpoints = trainer.checkpoints
         self.history = History()
         callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
-        self.callbacks = [self.history, *callbacks_of_user]
+        self._progress = progress_of(verbose)
+        self.callbacks = [self.history, *callbacks_of_user, *self._progress]
         for callback in self.callbacks:
             callback.trainer = trainer
         self._batch_begin = _overriding(self.callbacks, "on_train_batch_begin")
         self._batch_end = _overriding(self.callbacks, "on_train_batch_end")
         self._compute_outputs: Callable[[], None] | None = None  # of a teacher
         self.start: Epoch | None = None  # the results before training
+
+    def close(self) -> None:
+        """Ends the display of progress."""
+        for progress in self._progress:
+            progress.close()
 
     def arrange(self, data: DataSet, validation_set: DataSet | None) -> tuple[Samples, Weighting]:
         """Splits, orders and weighs samples; options that are left out are the checkpoint's.
@@ -508,6 +520,38 @@ class Fit:
         if epoch.validation:
             logs |= self.session.logs(epoch.validation, "val_")
         return logs
+
+
+def progress_of(verbose: int | str) -> "list[EpochLines | LiveCurves]":
+    """Returns what shows the progress of `fit`, by its argument `verbose`; none for a quiet run.
+
+    Without the argument, an output that nobody watches stays quiet: one to a file or to another
+    program. Then no callback is called after a step.
+
+    Raises:
+        OptionError: if the argument has no such value.
+    """
+    check_verbose(verbose)
+    if verbose == 0:
+        return []
+    shell = notebook_shell() if verbose != 2 else None
+    if verbose == "auto" and shell is None and not sys.stderr.isatty():
+        return []
+    # Imported here, because a quiet run needs neither bars nor curves.
+    if shell is not None:
+        from odt.training.live_curves import LiveCurves
+
+        return [LiveCurves(shell)]
+    from odt.training.progress_bar import EpochLines
+
+    return [EpochLines("stdout" if verbose == 2 else "stderr", bar=verbose != 2)]
+
+
+def notebook_shell() -> Any:
+    """Returns the IPython shell of a notebook's kernel; None outside of notebooks."""
+    ipython: Any = sys.modules.get("IPython")  # imported by the kernel, if there is one
+    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
+    return shell if getattr(shell, "kernel", None) is not None else None
 
 
 class _Steps(Watch):

@@ -206,6 +206,7 @@ class Trainer(Closing):
         shuffle: bool | None = None,
         seed: int | None = None,
         callbacks: Callback | Sequence[Callback] = (),
+        verbose: int | str = "auto",
         drop_last: bool | None = None,
         stratify: bool | None = None,
         data_length: int | None = None,
@@ -238,6 +239,10 @@ class Trainer(Closing):
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
                 checkpoint, or 0.
             callbacks: one or several objects whose methods are called during training.
+            verbose: progress to show: 0 for none, 1 for a progress bar and a line for each epoch on
+                standard error, or for curves in a notebook, 2 for a line for each epoch on standard
+                output. "auto" stands for 1 in a notebook and if standard error is a terminal, and
+                for 0 otherwise, so that logs of scripts stay as they are.
             drop_last: whether to leave out a last batch that is not full; otherwise it trains too,
                 and its loss is the mean of its samples. Default: the value in the checkpoint, or
                 False.
@@ -299,9 +304,9 @@ class Trainer(Closing):
         session = self.session
         if new_data:
             session.resume = session.resume.on_new_data()
-        run = Fit(self, callbacks, options)
+        run = Fit(self, callbacks, options, verbose)
         if is_batches(x, y):
-            with self._in_fit():
+            with self._in_fit(run):
                 run.train_batches(x, validation_data)
             return run.history
         data = session.open(x, y, sample_weight)
@@ -321,18 +326,19 @@ class Trainer(Closing):
         core.weighting = weighting
         saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
         fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
-        with self._in_fit():
+        with self._in_fit(run):
             run.train_samples(samples, saver, fine_tune, changes)
         warn(clipped_activations(session.build()))
         return run.history
 
     @contextmanager
-    def _in_fit(self) -> Iterator[None]:
+    def _in_fit(self, run: Fit) -> Iterator[None]:
         self.session.fitting = True
         try:
             yield
         finally:
             self.session.fitting = False
+            run.close()
 
     def find_rate(
         self,
@@ -373,21 +379,25 @@ class Trainer(Closing):
     # ---- evaluation
 
     @known_arguments(lambda: Trainer.__init__)
-    def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
+    def evaluate(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *, verbose: int | str = "auto"
+    ) -> Logs:
         """Computes loss and metrics on samples.
 
         Args:
             x: inputs, as in `fit`.
             y: targets (N, …), as in `fit`.
             sample_weight: weights of the samples' losses, as in `fit`; metrics are not weighted.
+            verbose: 0 for no progress; "auto", 1 and 2 for a progress bar if standard error is a
+                terminal, after two seconds.
 
         Returns:
             Loss and metrics by name.
         """
-        return self.evaluation.evaluate(x, y, sample_weight)
+        return self.evaluation.evaluate(x, y, sample_weight, verbose)
 
     @known_arguments(lambda: Trainer.__init__)
-    def predict(self, x: Any) -> Any:
+    def predict(self, x: Any, *, verbose: int | str = "auto") -> Any:
         """Computes the model's outputs with the current weights.
 
         For outputs that odt does not compute, such as those of a detector's post-processing, it
@@ -395,11 +405,13 @@ class Trainer(Closing):
 
         Args:
             x: inputs (N, …), as in `fit`.
+            verbose: 0 for no progress; "auto", 1 and 2 for a progress bar if standard error is a
+                terminal, after two seconds.
 
         Returns:
             An array (N, …); a list of arrays if the model has several outputs.
         """
-        return self.evaluation.predict(x)
+        return self.evaluation.predict(x, verbose)
 
     # ---- files
 

@@ -44,7 +44,7 @@ TABLES: dict[Callable[..., Any], Any] = {
 ALL = [(function, row) for function, rows in TABLES.items() for row in rows.values()]
 IDS = [f"{NAMES[function]}({row.name})" for function, row in ALL]
 ROWS = pytest.mark.parametrize(("function", "row"), ALL, ids=IDS)
-PYTHON_ONLY = {"self", "x", "y", "callbacks", "validation_data", "fine_tune"}  # no options
+PYTHON_ONLY = {"self", "x", "y", "callbacks", "validation_data", "verbose", "fine_tune"}
 CONTEXTS: dict[Callable[..., Any], click.Context] = {
     odt.federated.simulate: simulate.make_context("simulate", []),
     odt.plan: plan.command.make_context("plan", ["model"]),
