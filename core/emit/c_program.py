@@ -21,7 +21,7 @@ C_TYPES = {
     "int64": "int64_t",
     "bool": "uint8_t",
 }
-STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, zeros
+STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, random seed or zeros
 
 
 def header(program: StepProgram, name: str, *, exports: bool) -> str:
@@ -35,6 +35,7 @@ def header(program: StepProgram, name: str, *, exports: bool) -> str:
     train, predict = _parameters(program.train), _parameters(program.predict, outputs=True)
     evaluate, upper = _parameters(program.evaluate), name.upper()
     scheduled = "" if program.rate.text == "rate" else ", which the schedule scales"
+    seeded = ", random seed" if program.origin else ""
     averaged = "; their moving averages" if program.averages else ""
     arrays = "\n".join(f"   {line}" for line in _describe(program))
     return f"""/* Trains a model in static memory. Written by odt.
@@ -92,15 +93,15 @@ int {name}_predict({predict}, int samples);
 /* The learning rate of the next steps{scheduled}; {name}_init resets it.
    Returns OK, or NOT_FINITE if it is NaN or infinite. */
 int {name}_set_learning_rate(double value);
-
+{_set_seed(name) if program.origin else ""}
 /* Copies all weights, {upper}_WEIGHTS_SIZE bytes, in the order of manifest.json{averaged}.
    Both return OK or NOT_READY. */
 int {name}_get_weights(void *weights);
 int {name}_set_weights(const void *weights);
 
-/* Copies weights, optimizer state, number of steps and learning rate: {upper}_STATE_SIZE bytes.
-   The first returns OK or NOT_READY, the other one OK or NO_STATE; it may be called instead of
-   {name}_init. */
+/* Copies weights, optimizer state, number of steps{seeded} and learning rate: all in all
+   {upper}_STATE_SIZE bytes. The first returns OK or NOT_READY, the other one OK or NO_STATE; it
+   may be called instead of {name}_init. */
 int {name}_save(void *state);
 int {name}_load(const void *state);
 {_export(name) if exports else ""}
@@ -109,6 +110,14 @@ int {name}_load(const void *state);
 #endif
 
 #endif
+"""
+
+
+def _set_seed(name: str) -> str:
+    """Returns the declaration of the function that sets the random seed."""
+    return f"""
+/* The seed of the random numbers of the next steps, as `odt train --seed`; {name}_init sets 0. */
+void {name}_set_seed(uint64_t seed);
 """
 
 
@@ -222,7 +231,7 @@ def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
         weights.declaration,
         *([model.declaration] if image is not None else []),
         f"static _Alignas(64) unsigned char arena[{program.arena}];",
-        *_memory(program),
+        *_memory(program, calls),
         "",
         *declarations.lines,
         "",
@@ -234,7 +243,7 @@ def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
     return Source(text, digest, weights, model)
 
 
-def _memory(program: StepProgram) -> Iterator[str]:
+def _memory(program: StepProgram, calls: CallWriter) -> Iterator[str]:
     """Yields the declarations of memory beside the arena."""
     memory = ("weights", program.weights), ("state", program.state), ("sums", program.sums)
     for prefix, arrays in memory:
@@ -243,6 +252,9 @@ def _memory(program: StepProgram) -> Iterator[str]:
             yield f"static _Alignas(64) unsigned char {size}; /* {comment_text(a.name)} */"
     for k, numbers in enumerate(program.numbers):
         yield f"static float numbers_{k}[{len(numbers.terms)}];"
+    if program.origin:
+        yield "/* What random numbers follow from: seed, number of the step, first sample. */"
+        yield f"static uint64_t *const origin = {calls.at(program.origin)};"
     yield f"static double rate = {c_text(program.learning_rate)}; /* learning rate */"
     yield "static int64_t step;"
     yield "static int is_ready;"
@@ -372,6 +384,8 @@ def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[s
     yield f"int {name}_train({_parameters(program.train)}, int samples, float *loss) {{"
     yield from checks(program.train)
     yield "  step += 1;"
+    if program.origin:
+        yield "  origin[1] = (uint64_t)step;"
     yield "  begin_update();"
     yield from _begin(program, trains=True)
     yield from _losses(program, program.train, calls, "train_forward", "train_backward")
@@ -427,7 +441,8 @@ def _losses(
     """
     yield "  double sum = 0;"
     yield "  batch = samples;"
-    lines = [f"sum += {forward}({_micro_batch(passes)}, some);"]
+    lines = ["origin[2] = (uint64_t)at;"] if backward and program.origin else []
+    lines.append(f"sum += {forward}({_micro_batch(passes)}, some);")
     if backward and program.adds is not None:
         lines.append(f"*(int64_t *){calls.at(program.adds)} = at > 0;")
     lines.append("if (sum - sum != 0) break;")  # it is NaN or infinite
@@ -469,6 +484,9 @@ def _start(program: StepProgram, name: str, constants: DataBlock) -> Iterator[st
     yield f"  return {upper}_OK;"
     yield "}"
     yield ""
+    if program.origin:
+        yield f"void {name}_set_seed(uint64_t seed) {{ origin[0] = seed; }}"
+        yield ""
     yield f"void {name}_init(void) {{"
     for k, w in enumerate(program.weights):
         first = constants.address(array_bytes(w.values))
@@ -477,6 +495,8 @@ def _start(program: StepProgram, name: str, constants: DataBlock) -> Iterator[st
         yield f"  memset(state_{k}, 0, {a.values.nbytes});"
     for k, average in enumerate(program.averages):
         yield f"  memcpy(state_{average}, weights_{k}, {program.weights[k].values.nbytes});"
+    if program.origin:
+        yield "  origin[0] = 0;"
     yield f"  step = 0, rate = {c_text(program.learning_rate)}, is_ready = 1;"
     yield "}"
     yield ""
@@ -510,6 +530,8 @@ def _copies(program: StepProgram, name: str) -> Iterator[str]:
     yield "  memcpy(state, &digest, 8);"
     yield "  memcpy(AT(state, 8), &step, 8);"
     yield "  memcpy(AT(state, 16), &rate, 8);"
+    if program.origin:
+        yield "  memcpy(AT(state, 24), origin, 8);"
     yield from _each(weights + state, "memcpy(AT(state, {at}), {array}, {size});", STATE_HEADER)
     yield f"  return {upper}_OK;"
     yield "}"
@@ -518,6 +540,8 @@ def _copies(program: StepProgram, name: str) -> Iterator[str]:
     yield f"  if (memcmp(state, &digest, 8)) return {upper}_NO_STATE;"
     yield "  memcpy(&step, AT(state, 8), 8);"
     yield "  memcpy(&rate, AT(state, 16), 8);"
+    if program.origin:
+        yield "  memcpy(origin, AT(state, 24), 8);"
     yield from _each(weights + state, "memcpy({array}, AT(state, {at}), {size});", STATE_HEADER)
     yield "  is_ready = 1;"
     yield f"  return {upper}_OK;"

@@ -10,6 +10,7 @@ from typing import Any
 from odt.core.emit.batch_sizes import grouped
 from odt.core.planning.computation import Computation
 from odt.core.planning.plan import Call, Plan
+from odt.core.runtime.dropout_masks import bind_masks
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.runtime.program import Program
@@ -20,6 +21,7 @@ from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
+from odt.kernels.native.updates import make_origin
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.schedules import IN_C
@@ -107,6 +109,8 @@ class StepProgram:
         averages: numbers in `state` of the moving averages of the weights, in their order; empty
             for none. They replace the weights outside of training once there was a step.
         adds: int64 in `sums` that says whether backward calls add to sums; None if they need not.
+        origin: three int64 in `sums`, from which random numbers follow: seed, number of the step
+            and first sample of a micro-batch; None if a step needs no random numbers.
         before: calls before each batch, which round weights of quantized models.
         after: calls after those of all micro-batches, which update the weights by their sums.
         numbers: what updates read.
@@ -125,6 +129,7 @@ class StepProgram:
     sums: Sequence[Weights]
     averages: Sequence[int]
     adds: Place | None
+    origin: Place | None
     before: Sequence[Row]
     after: Sequence[Row]
     numbers: Sequence[Numbers]
@@ -166,13 +171,15 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
     adds = training.sums.adds[0]
     sums += [Weights("micro-batches before", adds)] if size < schedule.batch else []
+    origin = make_origin()
+    sums += [Weights("origin of random numbers", origin)] if training.plan.masks else []
     memory = [a.values for a in (*weights, *state, *sums)]
     scales_of: Any = training.loss_scales  # which computes with terms as with numbers
     scales = scales_of(Term("batch"), trainer.info.reduction)
     updates = training.sums.calls_after_step() if sums else []
-    train_arena, train = _passes(training.programs, size, memory, scales)
-    evaluate_arena, evaluate = _passes(evaluating.programs, size, memory, scales)
-    predict_arena, predict = _passes(predicting.programs, size, memory, scales)
+    train_arena, train = _passes(training.programs, size, memory, scales, origin)
+    evaluate_arena, evaluate = _passes(evaluating.programs, size, memory, scales, origin)
+    predict_arena, predict = _passes(predicting.programs, size, memory, scales, origin)
     regions = Regions([training.programs.program(0, (size,)).arena, *memory])
     return StepProgram(
         batch=schedule.batch,
@@ -183,6 +190,7 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
         sums=sums,
         averages=range(len(state) - len(trainer.parameters.average.arrays), len(state)),
         adds=regions.place(address(adds)),
+        origin=regions.place(address(origin)),
         before=_rows(trainer.parameters.rounding, regions),
         after=_rows(updates, regions),
         numbers=_numbers(trainer.parameters),
@@ -224,10 +232,9 @@ def _sums(trainer: Trainer) -> list[Weights]:
 
 def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     """Raises UnsupportedError if the step has parts that are no compiled calls."""
-    plan, info, optimizer = programs[0].plan, trainer.info, trainer.parameters.optimizer
+    info, optimizer = trainer.info, trainer.parameters.optimizer
     assert optimizer is not None
     options = {
-        "dropout": bool(plan.masks),
         f"the schedule {info.schedule}": bool(info.schedule) and type(info.schedule) not in IN_C,
         "weights that stay integers": info.qas,
         "moving ranges of activations": bool(trainer.parameters.ranges.ends),
@@ -257,7 +264,11 @@ def _is_compiled(runs: Iterable[Run]) -> bool:
 
 
 def _passes(
-    programs: Programs, size: int, memory: Sequence[Array], scales: Sequence[Term | float]
+    programs: Programs,
+    size: int,
+    memory: Sequence[Array],
+    scales: Sequence[Term | float],
+    origin: Array,
 ) -> tuple[int, list[Pass]]:
     """Returns the bytes of the arena, and the passes for all numbers of samples.
 
@@ -266,11 +277,12 @@ def _passes(
         size: samples of a micro-batch.
         memory: regions after the arena.
         scales: factors of the losses.
+        origin: origin of the random numbers.
     """
     each = [programs.program(0, (size,))]
     with suppress(UnsupportedError):  # a batch of which samples depend on each other
         each += map(programs.smaller, range(size - 1, 0, -1))
-    passes = [_pass(program, memory, scales) for program in reversed(each)]
+    passes = [_pass(program, memory, scales, origin) for program in reversed(each)]
     return max(len(program.arena) for program in each), _joined(passes)
 
 
@@ -280,7 +292,12 @@ def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
     return [*Table([loop for loop in loops if isinstance(loop, Calls)], regions)]
 
 
-def _pass(program: Program, memory: Sequence[Array], scales: Sequence[Term | float]) -> Pass:
+def _pass(
+    program: Program,
+    memory: Sequence[Array],
+    scales: Sequence[Term | float],
+    origin: Array,
+) -> Pass:
     """Returns the pass for the samples of a program."""
     plan, at = program.plan, program.plan.forward_entries
     regions = Regions([program.arena, *memory])
@@ -298,7 +315,7 @@ def _pass(program: Program, memory: Sequence[Array], scales: Sequence[Term | flo
     return Pass(
         least=plan.graph.samples,
         most=plan.graph.samples,
-        forward=_rows(chain(*program.runs[:at]), regions),
+        forward=_rows([bind_masks(program, origin), *chain(*program.runs[:at])], regions),
         backward=_rows(chain(*program.runs[at:]), regions),
         inputs=arguments(plan.inputs),
         targets=arguments(plan.targets),

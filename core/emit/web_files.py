@@ -31,7 +31,9 @@ def web_files(program: StepProgram, name: str, exports: bool) -> dict[str, str]:
     return {
         f"{name}.js": _text("module.js"),
         f"{name}.d.ts": _types(program),
-        "wasm/exports.c": _functions(name) + (_export(name) if exports else ""),
+        "wasm/exports.c": _functions(name)
+        + (_set_seed(name) if program.origin else "")
+        + (_export(name) if exports else ""),
         **{f"wasm/{header}": _text(header) for header in HEADERS},
     }
 
@@ -71,6 +73,13 @@ def _functions(name: str) -> str:
 #define IMPORT(name) __attribute__((import_module("odt"), import_name(#name)))
 
 EXPORT(state_size) int state_size(void) {{ return {name.upper()}_STATE_SIZE; }}
+"""
+
+
+def _set_seed(name: str) -> str:
+    """Returns the function that sets the random seed, by a number as JavaScript has it."""
+    return f"""
+EXPORT(set_seed) void set_seed(double seed) {{ {name}_set_seed((uint64_t)seed); }}
 """
 
 

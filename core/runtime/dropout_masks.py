@@ -7,47 +7,56 @@ are the same for any micro-batch, number of workers and after a resume. Source: 
 *Parallel Random Numbers: As Easy as 1, 2, 3* (2011), as in NumPy.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
+from odt.core.lowering.normalize.dropout import Mask
 from odt.core.runtime.program import Program
+from odt.kernels.native.binding import Run, in_order
+from odt.kernels.native.updates import SAMPLE, SEED, STEP, bind_dropout_mask, fits_compiled
 from odt.kernels.rows.opdef import Array
 
 BLOCK = 8  # float32 values for each value of the counter
 
 
-def fill_masks(program: Program, seed: int, step: int, first: int, count: int) -> None:
-    """Fills the masks of a program.
+def bind_masks(program: Program, origin: Array) -> Callable[[], None]:
+    """Returns a call that draws the masks of a program.
 
     Args:
         program: the program.
-        seed: random seed, 0 or more.
-        step: number of the update; 1 is the first.
-        first: position in the step of the program's first sample.
-        count: number of samples.
+        origin: seed, number of the update and position in the step of the program's first sample,
+            read in each call.
     """
-    for mask, array in zip(program.plan.masks, program.masks, strict=True):
-        values = array.reshape(-1, copy=False)
-        start = values.size // count * first
-        key, counter = (seed, mask.weight), (start // BLOCK, 0, mask.use, step)
-        draw_mask(values, key, counter, start % BLOCK, mask.rate)
+    samples = program.plan.graph.samples
+    masks = zip(program.plan.masks, program.masks, strict=True)
+    return in_order(_bind_mask(mask, a, a.size // samples, origin) for mask, a in masks)
 
 
-def draw_mask(
-    values: Array, key: tuple[int, int], counter: tuple[int, int, int, int], skip: int, rate: float
-) -> None:
+def _bind_mask(mask: Mask, array: Array, n: int, origin: Array) -> Run:
+    if fits_compiled(array):
+        return bind_dropout_mask(array, n, mask.weight, mask.use, mask.rate, origin)
+    return partial(draw_mask, array.reshape(-1, copy=False), n, mask, origin)
+
+
+def draw_mask(values: Array, n: int, mask: Mask, origin: Array) -> None:
     """Draws a mask in place.
 
     Args:
-        values: float32 (n,).
-        key, counter: of the generator.
-        skip: values of the generator to leave out.
-        rate: probability of a zero.
+        values: float32, flat.
+        n: values of a sample.
+        mask: weight, use and rate of the mask.
+        origin: as for `bind_masks`.
     """
-    words = (np.array([n % 2**64 for n in each], np.uint64) for each in (key, counter))
-    rng = np.random.Generator(np.random.Philox(key=next(words), counter=next(words)))
-    rng.random(skip, np.float32)
+    seed, step, first = (int(origin[k]) for k in (SEED, STEP, SAMPLE))
+    start = n * first
+    words = (seed, mask.weight), (start // BLOCK, 0, mask.use, step)
+    key, counter = (np.array(each, np.uint64) for each in words)
+    rng = np.random.Generator(np.random.Philox(key=key, counter=counter))
+    rng.random(start % BLOCK, np.float32)
     rng.random(out=values, dtype=np.float32)
-    keep = np.float32(1 - rate)
+    keep = np.float32(1 - mask.rate)
     values += keep
     np.floor(values, out=values)
     values *= 1 / keep

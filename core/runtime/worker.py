@@ -8,11 +8,12 @@ import numpy as np
 from odt.core.planning.computation import Plans
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.batch import Batch, NotFiniteError, Run
-from odt.core.runtime.dropout_masks import fill_masks
+from odt.core.runtime.dropout_masks import bind_masks
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program
 from odt.kernels.native.binding import in_order
+from odt.kernels.native.updates import make_origin
 from odt.kernels.rows.opdef import Array
 
 
@@ -39,6 +40,8 @@ class Worker:
         self.losses: list[float] = []
         self.seen: dict[int, Array] = {}
         self._moves: dict[Program, Callable[[], None]] = {}  # which move running statistics
+        self._draws: dict[Program, Callable[[], None]] = {}  # which draw masks of dropout
+        self._origin = make_origin()  # of these
 
     def run(self, runs: Sequence[Run], batch: Batch) -> None:
         """Runs micro-batches, beside those of other workers."""
@@ -67,8 +70,7 @@ class Worker:
         for array, scale in zip(program.samples.scales, batch.scales, strict=True):
             array.fill(scale)
         if program.masks:
-            seed, first = self._parameters.mask_seed, batch.before + run.at
-            fill_masks(program, seed, batch.update, first, run.count)
+            self._draw_masks(program, batch.update, batch.before + run.at)
         batch.fill(program.samples, run.at, run.count)
 
     def end_forward(self, run: Run, batch: Batch) -> None:
@@ -82,6 +84,12 @@ class Worker:
             self._see(program, run.count)
         if program.statistics:  # of the whole batch, which is one run
             self._move_statistics(program)
+
+    def _draw_masks(self, program: Program, step: int, first: int) -> None:
+        if program not in self._draws:
+            self._draws[program] = bind_masks(program, self._origin)
+        self._origin[:] = self._parameters.mask_seed % 2**64, step, first
+        self._draws[program]()
 
     def _move_statistics(self, program: Program) -> None:
         if program not in self._moves:

@@ -17,6 +17,7 @@ STACK = MappingProxyType(
         "integer.c": 3584,
         "normalization.c": 320,
         "pool.c": 1536,
+        "random.c": 256,
         "recurrent.c": 2048,
         "scans.c": 192,
         "softmax.c": 1536,

@@ -1,4 +1,4 @@
-"""Compiled sums of gradients, optimizer updates, and weights that are integers in memory."""
+"""Compiled sums of gradients, optimizer updates, masks, and weights that are integers in memory."""
 
 import ctypes
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from odt.kernels.rows.opdef import Array, Attrs, Specs
 
 NEVER = np.zeros(1, np.int64)
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
+SEED, STEP, SAMPLE = range(3)  # values of the origin of random numbers
 
 
 def fits_compiled(*arrays: Array) -> bool:
@@ -94,6 +95,27 @@ def bind_move_statistics(
     """
     numbers = momentum, 1 - momentum, epsilon
     return bind("move_statistics", mean, variance, center, inv, mean.size, *numbers)
+
+
+def make_origin() -> Array:
+    """Allocates an origin, from which random numbers follow: seed, step and first sample."""
+    return np.zeros(3, np.uint64)
+
+
+def bind_dropout_mask(
+    mask: Array, n: int, weight: int, use: int, rate: float, origin: Array
+) -> Calls:
+    """Returns a compiled call that draws a mask of dropout.
+
+    Args:
+        mask: float32, whole samples.
+        n: values of a sample.
+        weight: number of the layer's weights.
+        use: how many layers before this one have the same weights.
+        rate: probability of a zero.
+        origin: as from `make_origin`, read in each call.
+    """
+    return bind("dropout_mask", mask, mask.size, n, weight, use, 1 - rate, origin)
 
 
 def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> Calls:

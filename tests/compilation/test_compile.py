@@ -57,6 +57,8 @@ STEP_OPTIONS = {
     "cosine": {"schedule": odt.CosineDecay(0.003, decay_steps=9, warmup_steps=3, alpha=0.1)},
     "one_cycle": {"schedule": odt.OneCycle(decay_steps=11)},
     "ema": {"ema": 0.4},
+    "dropout": {"dropout": {"*": 0.3}},
+    "dropout and clipping": {"dropout": 0.5, "clip_norm": 0.05, "micro_batch": 3},
 }
 
 
@@ -280,6 +282,36 @@ def test_a_saved_state_continues_with_the_same_bits(small: Path) -> None:
     assert [program.loss("train", x, y) for _ in range(3)] == losses
     assert program.load(bytes(len(state))) == 2  # NO_STATE
     assert program.loss("train", x, y) != losses[0]  # and the state is as it was
+
+
+def test_random_numbers_follow_from_a_seed_that_is_saved(
+    kernels: dict[str, Path], tmp_path: Path
+) -> None:
+    """With the micro-batch of 3 samples the masks of a batch begin in the middle of a block."""
+    path, loss, steps = MODELS / "planestrike-policy-dense.tflite", "mean_squared_error", 8
+    options: dict[str, Any] = {"loss": loss, "optimizer": odt.SGD(0.1), "dropout": {"*": 0.3}}
+    options |= {"batch_size": BATCH, "micro_batch": 3}
+    odt.compile(path, tmp_path / "c", name="small", **options)
+    build(tmp_path / "c", kernels["generic"])
+    program = Program(tmp_path / "c")
+    with odt.Trainer(path, workers=1, **options) as trainer:
+        each = batches(trainer, loss, BATCH, steps)
+        trainer.session.build().parameters.mask_seed = 7
+        expected = [
+            (0, float(np.float32(trainer.train_on_batch(one(x), one(y))["loss"]))) for x, y in each
+        ]
+    program.init()
+    assert [program.loss("train", x, y) for x, y in each] != expected
+    program.init()
+    program.set_seed(ctypes.c_uint64(7))
+    half = steps // 2
+    assert [program.loss("train", x, y) for x, y in each[:half]] == expected[:half]
+    state = ctypes.create_string_buffer(program_state_size(tmp_path / "c"))
+    program.save(state)
+    program.init()
+    program.loss("train", *each[0])
+    assert program.load(state) == 0
+    assert [program.loss("train", x, y) for x, y in each[half:]] == expected[half:]
 
 
 def program_state_size(folder: Path) -> int:

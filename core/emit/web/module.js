@@ -17,6 +17,7 @@ const METHODS = [
   "getWeights",
   "setWeights",
   "setLearningRate",
+  "setSeed",
   "reset",
   "save",
   "load",
@@ -143,6 +144,15 @@ class Model {
   setLearningRate(rate) {
     if (typeof rate !== "number") throw new TypeError("The learning rate must be a number.");
     this.#call("set_learning_rate", rate);
+  }
+
+  setSeed(seed) {
+    if (!Number.isSafeInteger(seed) || seed < 0) {
+      throw new TypeError("The seed must be a whole number, 0 or more.");
+    }
+    const { set_seed: set } = this.#exports;
+    if (!set) throw fault("Error", "The program draws no random numbers.");
+    set(seed);
   }
 
   save() {

@@ -50,7 +50,10 @@ export interface Model {
   /** Sets the learning rate of the next steps. */
   setLearningRate(rate: number): void;
 
-  /** Sets the weights to those of the model file, and resets optimizer and learning rate. */
+  /** Sets the seed of random numbers, such as those of dropout, as `odt train --seed`. */
+  setSeed(seed: number): void;
+
+  /** Sets the weights to those of the model file, and resets optimizer, learning rate and seed. */
   reset(): void;
 
   /** Returns weights, optimizer state and learning rate. */

@@ -239,6 +239,10 @@ KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as 
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))
 
+/* random_body.h. The origin of random numbers: seed, number of the step, first sample. */
+KERNEL(dropout_mask, (float *mask /* (samples, n) */, int64_t size, int64_t n, int64_t weight,
+                      int64_t use, float keep, const uint64_t *origin /* (3) */))
+
 /* scans_body.h */
 KERNEL(cumulative_sum,
        (const float *x /* (outer, count, inner) */, float *y /* as x */, int64_t outer,

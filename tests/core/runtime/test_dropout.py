@@ -9,8 +9,11 @@ from click.testing import CliRunner
 
 import odt
 from odt.cli.main import main
+from odt.core.lowering.normalize.dropout import Mask
 from odt.core.runtime.dropout_masks import draw_mask
 from odt.errors import OptionError
+from odt.kernels.native.library import is_available
+from odt.kernels.native.updates import bind_dropout_mask, make_origin
 from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(2)
@@ -68,19 +71,27 @@ def test_a_trajectory_agrees_with_float64() -> None:
             np.testing.assert_allclose(trainer.weights[f"{name}/b"], b[k], rtol=1e-4, atol=1e-6)
 
 
+def drawn(n: int, samples: int, first: int, weight: int = 5, seed: int = 3) -> Array:
+    """A mask as drawn, whose compiled and NumPy forms have the same bits."""
+    row, origin = Mask(0, weight, 1, 0.3), make_origin()
+    origin[:] = seed, 9, first
+    values = np.empty(n * samples, np.float32)
+    draw_mask(values, n, row, origin)
+    if is_available():
+        compiled = np.full_like(values, np.nan)
+        bind_dropout_mask(compiled, n, weight, row.use, row.rate, origin)()
+        assert np.array_equal(compiled, values)
+    return values
+
+
 def test_masks_are_the_same_however_a_step_is_divided() -> None:
-    whole = np.empty(1000, np.float32)
-    draw_mask(whole, (3, 5), (0, 0, 1, 9), 0, 0.3)
+    whole = drawn(10, 100, 0)
     assert set(np.unique(whole)) == {0, np.float32(1 / np.float32(0.7))}
     assert (whole == 0).mean() == pytest.approx(0.3, abs=0.05)
-    for at, end in ((0, 17), (17, 24), (24, 25), (25, 600), (600, 1000)):
-        part = np.empty(end - at, np.float32)
-        draw_mask(part, (3, 5), (at // 8, 0, 1, 9), at % 8, 0.3)
-        assert np.array_equal(part, whole[at:end])
-    for key, counter in (((4, 5), (0, 0, 1, 9)), ((3, 6), (0, 0, 1, 9)), ((3, 5), (0, 0, 1, 8))):
-        other = np.empty(1000, np.float32)
-        draw_mask(other, key, counter, 0, 0.3)
-        assert not np.array_equal(other, whole)
+    for at, end in ((0, 1), (1, 17), (17, 24), (24, 60), (60, 100)):
+        assert np.array_equal(drawn(10, end - at, at), whole[10 * at : 10 * end])
+    for seed, weight in ((4, 5), (3, 6), (2**64 - 1, 5)):
+        assert not np.array_equal(drawn(10, 100, 0, weight, seed), whole)
 
 
 def test_micro_batches_workers_and_accumulation_change_nothing() -> None:
