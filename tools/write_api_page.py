@@ -123,7 +123,7 @@ PAGES = {
     "runs": Page(
         "Runs",
         "read, compare and show the folders of runs",
-        ("report", "read_run", "Run", "compare_runs", "RunComparison"),
+        ("report", "LiveReport", "read_run", "Run", "compare_runs", "RunComparison"),
     ),
     "artifacts": Page(
         "Artifacts",

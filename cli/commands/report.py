@@ -1,5 +1,6 @@
-"""Write a report of a training run as an HTML page, or list and compare runs."""
+"""Write a report of a training run as an HTML page, follow runs live, or compare them."""
 
+import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import odt
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.signals import stop_on_signals
 from odt.errors import OdtError
 from odt.progress import Progress
 from odt.runs.run import PAGE as PAGE_FILE
@@ -17,7 +19,13 @@ from odt.runs.run import RECIPE
 
 PAGE = "Report"
 LIST = "List of runs"
-EXAMPLES = ("odt report runs/first", "odt report --list runs --metric val_accuracy")
+LIVE = "Live page"
+WAIT = 0.1  # seconds between two looks at the signals
+EXAMPLES = (
+    "odt report runs/first",
+    "odt report --live runs/first --open",
+    "odt report --list runs --metric val_accuracy",
+)
 
 
 @click.command(cls=Command, examples=EXAMPLES)
@@ -53,6 +61,21 @@ EXAMPLES = ("odt report runs/first", "odt report --list runs --metric val_accura
     help="The HTML file.  [default: report.html in the folder of the run]",
 )
 @option(
+    LIVE,
+    "--live",
+    is_flag=True,
+    help="Serve a page to the browser on this machine that follows the runs in the folders RUN "
+    "while they train, and predicts files that are dropped on it. Ctrl-C ends it.",
+)
+@option(
+    LIVE,
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="N",
+    help="Port of the page.  [default: a free one]",
+)
+@option(LIVE, "--open", "opens", is_flag=True, help="Open the page in the browser.")
+@option(
     LIST,
     "--list",
     "as_list",
@@ -86,6 +109,9 @@ def command(
     load_expected: str | None,
     wrong: int | None,
     output: Path | None,
+    live: bool,
+    port: int | None,
+    opens: bool,
     as_list: bool,
     metric: str | None,
     svg_path: str | None,
@@ -95,6 +121,10 @@ def command(
 
     The trained model is evaluated on the validation samples of the run, or on test samples. The
     report shows the confusion matrix, and the most wrong samples as images, spectrograms or curves.
+
+    With --live, the page shows the curves of one or several runs while they train. A photo, a sound
+    or a table that is dropped on the page is predicted as by odt predict. Only the browser on this
+    machine can open the page, by the address that is printed.
 
     With --list, RUN is the folder of a run, or contains such folders. In the table, BEST is the
     best value of the compared metric, AT the epoch of this value, EPOCHS the number of completed
@@ -107,17 +137,25 @@ def command(
         "--wrong": wrong,
         "--output": output,
     }
+    mode = "--list" if as_list else "--live" if live else ""
+    if as_list and live:
+        raise OdtError("--live: must be given without --list, but got both.")
+    for name, value in page_options.items():
+        if mode and value is not None:
+            raise OdtError(f"{name}: must be given without {mode}, but got both.")
+    refuse_alone("--port", port, "--live", live)
+    refuse_alone("--open", opens or None, "--live", live)
     if as_list:
-        for name, value in page_options.items():
-            if value is not None:
-                raise OdtError(f"{name}: must be given without --list, but got both.")
         _list_runs(runs, metric, svg_path, png)
         return
     for name, value in (("--metric", metric), ("--svg", svg_path), ("--png", png)):
         refuse_alone(name, value, "--list", as_list)
+    if live:
+        _follow(runs, port or 0, opens)
+        return
     if len(runs) != 1:
         raise click.UsageError(
-            f"RUN: must be one folder, but got {len(runs)}. --list takes several."
+            f"RUN: must be one folder, but got {len(runs)}. --list and --live take several."
         )
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
@@ -136,6 +174,22 @@ def command(
             progress=partial(bar, "samples"),
         )
     click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")
+
+
+def _follow(folders: tuple[Path, ...], port: int, opens: bool) -> None:
+    """Serves the live page until Ctrl-C."""
+    if not folders:
+        raise click.UsageError("RUN: must be the folder of a run, but got none.")
+    with stop_on_signals() as caught, odt.LiveReport(folders, port=port) as page:
+        click.echo(page.url)
+        click.echo("Ctrl-C ends the page.", err=True)
+        if opens:
+            import webbrowser  # slow
+
+            webbrowser.open(page.url)
+        while not caught:
+            time.sleep(WAIT)
+    click.echo("Stopped.", err=True)
 
 
 def _list_runs(

@@ -53,6 +53,7 @@ PUBLIC = {
     "report": "odt.runs.report",
     "Run": "odt.runs.run",
     "read_run": "odt.runs.run",
+    "LiveReport": "odt.live.live",
     "compare_runs": "odt.runs.comparison",
     "RunComparison": "odt.runs.comparison",
     "NewData": "odt.data.new_data",

@@ -39,6 +39,7 @@ from odt.kernels.rows.schedules import OneCycle as OneCycle
 from odt.kernels.rows.schedules import PolynomialDecay as PolynomialDecay
 from odt.kernels.rows.schedules import ReduceOnPlateau as ReduceOnPlateau
 from odt.kernels.rows.schedules import StepDecay as StepDecay
+from odt.live.live import LiveReport as LiveReport
 from odt.losses import *
 from odt.models.creation import new_model as new_model
 from odt.models.cutting import cut as cut

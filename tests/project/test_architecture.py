@@ -65,7 +65,8 @@ API = [
     "augment",
     "models",
 ]
-API += ["training", "evaluation", "runs", "personalization", "artifacts", "compilation", "compat"]
+API += ["training", "evaluation", "runs", "live", "personalization", "artifacts"]
+API += ["compilation", "compat"]
 API += ["experimental", "federated"]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
@@ -73,7 +74,7 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 # Slow modules of the standard library, flatbuffers and threadpoolctl, which only some runs need,
 # may be imported inside functions; parts of odt by a command, so that `--help` loads no NumPy.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
-MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "zipfile"}
+MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "webbrowser", "zipfile"}
 # What only files of one format need is loaded when such a file is read or written.
 ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes

@@ -13,6 +13,8 @@ from odt.core.training.metrics import ACCURACIES, ACCURACY
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError, escaped
 from odt.models.model import Path
+from odt.runs.page import heading
+from odt.runs.page import table as html_table
 from odt.runs.run import Run, is_run, points, read_run
 from odt.text import duration, figure, table
 
@@ -37,7 +39,8 @@ class RunComparison:
 
     def __str__(self) -> str:
         """Returns the table: best value, its epoch, time and differing options of each run."""
-        cells = [[escaped(c) for c in row] for row in _rows_of(self)]
+        rows = _rows_of(self, [str(run.path) for run in self.runs])
+        cells = [[escaped(c) for c in row] for row in rows]
         return "\n".join(table(cells, right=(2, 3, 4, 5)))
 
     def save_svg(self, path: Path) -> None:
@@ -123,16 +126,42 @@ def _as_in_logs(metric: str, metric_names: list[str]) -> str:
     return metric
 
 
-def _rows_of(comparison: RunComparison) -> list[list[str]]:
-    """Returns the cells of the table, with the head first."""
+def comparison_section(runs: Sequence[Run], names: Sequence[str]) -> str:
+    """Returns a section of a page: the table of some runs, and their curves over each other.
+
+    Args:
+        runs: the runs.
+        names: their names.
+    """
+    comparison = RunComparison(tuple(runs), None, _differences(runs))
+    heads, *rows = _rows_of(comparison, names)
+    cells = html_table([head.lower() for head in heads], rows, "runs")
+    logged = dict.fromkeys(n for run in runs for name in run.names for n in (name, f"val_{name}"))
+    charts = []
+    for name in logged:
+        lines = {n: points(run.rows, name) for n, run in zip(names, runs, strict=True)}
+        lines = {n: line for n, line in lines.items() if line}
+        if lines:
+            charts.append(f"<div>{svg([Chart(name, lines)], alone=False)}</div>")
+    drawn = f'<div class="charts">{"".join(charts)}</div>'
+    return heading("Comparison", f'<div class="wide">{cells}</div>{drawn}')
+
+
+def _rows_of(comparison: RunComparison, names: Sequence[str]) -> list[list[str]]:
+    """Returns the cells of the table, with the head first.
+
+    Args:
+        comparison: the runs.
+        names: their names.
+    """
     differing = comparison.differences
     rows = [["RUN", "STATE", "EPOCHS", "BEST", "AT", "TIME", "METRIC", *differing]]
-    for run in comparison.runs:
+    for run, label in zip(comparison.runs, names, strict=True):
         name = comparison.metric or run.monitor
         best = run.best_of(name)
         rows.append(
             [
-                str(run.path),
+                label,
                 str(run.record.get("state", "unfinished")),
                 str(max((row["epoch"] for row in run.rows), default=0)),
                 figure(best[name]) if best else "",

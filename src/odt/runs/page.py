@@ -79,28 +79,62 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         sections: further sections as HTML, which follow the curves.
         warnings: further warnings.
     """
-    name = escape(run.path.resolve().name)
-    lines = [*read_lines(run.path / WARNINGS), *warnings]
+    name = run.path.resolve().name
     body = "".join(
         [
-            f"<h1>{name}</h1>",
+            f"<h1>{escape(name)}</h1>",
+            overview(run, warnings),
+            heading("Curves", curves(run)),
+            *sections,
+            details(run),
+        ]
+    )
+    head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return document(name, head, body)
+
+
+def document(title: str, head: str, body: str) -> str:
+    """Returns a page with the style of reports.
+
+    Args:
+        title: title of the window, as text.
+        head: further elements of the head, as HTML.
+        body: content, as HTML.
+    """
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{head}'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}{CHART_STYLE}</style></head>\n"
+        f'<body>{body}<p class="pale">Written by odt {__version__}.</p></body></html>\n'
+    )
+
+
+def overview(run: Run, warnings: Iterable[str] = ()) -> str:
+    """Returns model, time, the cards and the warnings.
+
+    Args:
+        run: the run.
+        warnings: further warnings.
+    """
+    lines = [*read_lines(run.path / WARNINGS), *warnings]
+    return "".join(
+        [
             f'<p class="pale">{escape(_subtitle(run))}</p>',
             cards(run),
             *(f'<p class="warning">{escape(line)}</p>' for line in lines),
-            heading("Curves", curves(run)),
-            *sections,
+        ]
+    )
+
+
+def details(run: Run) -> str:
+    """Returns the sections after the samples: log, memory, recipe, versions and files."""
+    return "".join(
+        [
             heading("Epochs", epochs(run)),
             _memory(run),
             heading("Recipe", f"<pre>{escape(_text(run, RECIPE))}</pre>"),
             heading("Environment", environment(run)),
         ]
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{name}</title><style>{STYLE}{CHART_STYLE}</style></head>\n<body>{body}"
-        f'<p class="pale">Written by odt {__version__}.</p></body></html>\n'
     )
 
 
@@ -154,6 +188,19 @@ def figure_row(cells: Iterable[str], best: bool = False) -> str:
     """Returns a row of a table; that of the best epoch is marked."""
     mark = ' class="best"' if best else ""
     return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]], name: str = "") -> str:
+    """Returns a table.
+
+    Args:
+        heads: heads of the columns, as text.
+        rows: cells of each row, as text.
+        name: id of the element; empty for none.
+    """
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    mark = f' id="{name}"' if name else ""
+    return f"<table{mark}><tr>{head}</tr>{''.join(map(figure_row, rows))}</table>"
 
 
 def cell(value: float | None) -> str:

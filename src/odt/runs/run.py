@@ -124,6 +124,16 @@ def read_run(path: AnyPath) -> Run:
     return Run(path, recipe, record, read_rows(path / LOG))
 
 
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Returns a short name of each run: its folder, with those above if names would be equal."""
+    parts = [run.path.resolve().parts for run in runs]
+    for count in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(p[-count:]) for p in parts]
+        if len({*names}) == len({*parts}):
+            break
+    return names
+
+
 def read_lines(path: Path) -> list[str]:
     """Returns the lines of a text file of a run; none if there is no file."""
     if not path.exists():

@@ -1,0 +1,161 @@
+"""The live page of runs: follows them while they train, and predicts dropped samples."""
+
+import secrets
+import threading
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path as File
+
+import odt.live
+from odt.core.recipe.option_values import check_whole
+from odt.core.storage.closing import Closing
+from odt.core.storage.reading import reason
+from odt.errors import OdtError, OptionError
+from odt.live.files import row_file, stored
+from odt.live.new_samples import RunModel
+from odt.live.page import RunView, live_page, title_of
+from odt.live.result_page import results
+from odt.live.server import HTML, Answer, Query, Server
+from odt.models.model import Path
+from odt.runs.comparison import comparison_section
+from odt.runs.run import Run, read_run, run_names
+from odt.runs.sample_sections import sample_sections
+
+FOLDER = File(odt.live.__path__[0])
+MAX_RUNS = 8
+MAX_PORT = 65535
+WRONG = 24  # samples that are shown
+
+
+class LiveReport(Closing):
+    """A page in the browser that follows runs while they train, as that of `odt report`.
+
+    The page shows the curves and the log of each run, and compares several runs. It predicts
+    photos, sounds and rows of tables that are dropped on it, as `odt.predict` does, and shows them
+    as the model reads them. A server in this process answers the browser on this machine only,
+    until `close` or the end of the `with` block. The address has a random part, which is the key to
+    the page.
+
+    Attributes:
+        url: address of the page.
+
+    Args:
+        runs: the folder of a run that `odt train` wrote, or is writing, or several.
+        port: port of the server; 0 for a free one.
+
+    Raises:
+        OdtError: if a folder is not a run's, or one of its files is damaged.
+        OptionError: if there are no runs or too many, or the port cannot be used.
+    """
+
+    def __init__(self, runs: Path | Sequence[Path], *, port: int = 0) -> None:
+        folders = [runs] if isinstance(runs, str | PathLike) else [*runs]
+        check_whole("port", port, 0, MAX_PORT)
+        if not 1 <= len(folders) <= MAX_RUNS:
+            raise OptionError("runs", f"must be 1 to {MAX_RUNS} folders", len(folders))
+        self._paths = [File(folder) for folder in folders]
+        self._names = run_names([read_run(path) for path in self._paths])
+        self._models = [RunModel() for _ in self._paths]
+        self._samples = ["" for _ in self._paths]
+        self._versions = ["" for _ in self._paths]
+        self._computing = threading.Lock()  # models compute one after the other
+        token = secrets.token_urlsafe(16)
+        pages = {
+            "": self._page,
+            "live.js": lambda query: _file("live.js", "text/javascript"),
+            "live.css": lambda query: _file("live.css", "text/css"),
+            "state": self._state,
+            "samples": self._sample_sections,
+        }
+        actions = {"predict": self._predict, "row": self._predict_row}
+        try:
+            self._server: Server | None = Server(port, token, pages, actions)
+        except OSError as e:
+            rule = "must be a port that can be used"
+            raise OptionError("port", rule, f"{port}: {reason(e)}", "Give another.") from e
+        self.url = f"http://127.0.0.1:{self._server.port}/{token}/"
+
+    def close(self) -> None:
+        """Stops the server."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        with self._computing:
+            for model in self._models:
+                model.close()
+
+    def _runs(self) -> list[Run]:
+        return [read_run(path) for path in self._paths]
+
+    def _page(self, query: Query) -> Answer:
+        """The page without its contents, which `live.js` asks for."""
+        runs = self._runs()
+        records = []
+        with self._computing:
+            for model, run in zip(self._models, runs, strict=True):
+                try:
+                    records.append(model.record(run))
+                except OdtError:
+                    records.append(None)
+        return Answer.of(live_page(title_of(self._names), self._names, records[0]), HTML)
+
+    def _state(self, query: Query) -> Answer:
+        """The parts of the page that change while runs train; nothing if none has changed."""
+        versions = [RunView.version(path) for path in self._paths]
+        version = ".".join(versions)
+        if query.get("since") == version:
+            return Answer(b"", status=204)
+        parts: dict[str, str] = {}
+        ended = []
+        runs = []
+        for k, path in enumerate(self._paths):
+            view = RunView.read(path)
+            parts |= {f"{name}-{k}": html for name, html in view.parts().items()}
+            ended.append(view.has_ended)
+            runs += [view.run] if view.run else []
+        if len(runs) > 1:
+            parts["comparison"] = comparison_section(runs, run_names(runs))
+        return Answer.json({"version": version, "parts": parts, "ended": ended})
+
+    def _sample_sections(self, query: Query) -> Answer:
+        """Confusion matrix and samples of a run, evaluated again when its model has changed."""
+        k = self._number(query)
+        with self._computing:
+            version = RunView.version(self._paths[k])
+            if version != self._versions[k]:
+                run = read_run(self._paths[k])
+                self._samples[k] = "".join(sample_sections(run, None, WRONG))
+                self._versions[k] = version
+            return Answer.of(self._samples[k], HTML)
+
+    def _predict(self, query: Query, content: bytes) -> Answer:
+        """Predictions for a dropped file."""
+        return self._predicted(query, query.get("name", ""), content)
+
+    def _predict_row(self, query: Query, content: bytes) -> Answer:
+        """Prediction for a typed row."""
+        k = self._number(query)
+        with self._computing:
+            record = self._models[k].record(read_run(self._paths[k]))
+        return self._predicted(query, "row.csv", row_file(record, content))
+
+    def _predicted(self, query: Query, name: str, content: bytes) -> Answer:
+        k = self._number(query)
+        with stored(name, content) as path, self._computing:
+            try:
+                predictions = self._models[k].predict(read_run(self._paths[k]), path, name)
+            except OdtError as e:
+                raise OdtError(str(e).replace(str(path), name or "the file")) from e
+        return Answer.of(results(predictions), HTML)
+
+    def _number(self, query: Query) -> int:
+        """Returns the number of the run in a query."""
+        text = query.get("run", "0")
+        if text not in map(str, range(len(self._paths))):
+            raise OdtError(f"run: must be one of {len(self._paths)}, but got another.")
+        return int(text)
+
+
+def _file(name: str, kind: str) -> Answer:
+    """Returns a file of the page."""
+    return Answer((FOLDER / name).read_bytes(), kind)

@@ -1,0 +1,204 @@
+"""Predictions of dropped photos, sounds and rows by the model of a run."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.sidecar import sidecar_path
+from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.model.record import Record
+from odt.core.storage.closing import Closing
+from odt.data.new_data import NewData, OpenedData
+from odt.dataclass import dataclass
+from odt.datasets.new_data import load_record
+from odt.errors import OdtError
+from odt.evaluation.evaluation import class_names
+from odt.evaluation.prediction import ModelPredictor
+from odt.kernels.rows.opdef import Array
+from odt.models.model import Model, file_of, load_model
+from odt.runs.run import BEST, Run
+from odt.runs.sample_sections import best_model, model_of
+
+MAX_SAMPLES = 20  # of one file that are predicted
+ARRAYS = (".npy", ".npz", ".h5", ".bin")  # files of samples that need no preprocessing
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Outputs of a model for one sample.
+
+    Attributes:
+        label: name of the sample.
+        names: names of the classes or targets; empty for none.
+        are_classes: whether the outputs are those of classes.
+        outputs: first output of the model, flat.
+        kind: kind of the data: image, sound or features; empty for arrays.
+        shape: shape of the model's input.
+        values: the model's input, preprocessed, flat.
+        columns: names of a row's numbers; empty for other data.
+        given: the row's numbers before preprocessing.
+    """
+
+    label: str
+    names: Sequence[str]
+    are_classes: bool
+    outputs: Array
+    kind: str
+    shape: tuple[int, ...]
+    values: Array
+    columns: Sequence[str] = ()
+    given: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predictions for the samples of a file.
+
+    Attributes:
+        samples: the first samples of the file, at most MAX_SAMPLES.
+        count: number of samples in the file.
+        weights: the file with the weights.
+        notes: notes about the samples.
+    """
+
+    samples: Sequence[Prediction]
+    count: int
+    weights: str
+    notes: Sequence[str]
+
+
+class RunModel(Closing):
+    """The model of a run, loaded again when its file changes; one thread at a time may use it.
+
+    It is the trained model or, until that is written, the model with the weights of the best epoch.
+    """
+
+    def __init__(self) -> None:
+        self._predictor: ModelPredictor | None = None
+        self._model: Model | None = None
+        self._loaded: tuple[str, int, int] | None = None  # path, time and size of the file
+
+    def record(self, run: Run) -> Record | None:
+        """Returns the preprocessing record of the model; None if it has none.
+
+        Raises:
+            OdtError: if there is no model yet, or it cannot be read.
+        """
+        self._load(run)
+        assert self._model is not None
+        stored = read_record(file_of(self._model))
+        path = _data_record(run)
+        return stored if stored or path is None else load_record(path)
+
+    def predict(self, run: Run, path: Path, name: str) -> Predictions:
+        """Predicts the samples of a file, as `odt predict` does.
+
+        Args:
+            run: the run.
+            path: the file: a photo, a sound, a table, an archive of them, or arrays.
+            name: name of the file for the user.
+
+        Raises:
+            OdtError: if there is no model yet, or the file does not fit it.
+        """
+        self._load(run)
+        assert self._predictor is not None
+        assert self._model is not None
+        record = self.record(run)
+        notes: list[str] = []
+        x: Any = str(path)
+        if path.suffix.lower() not in ARRAYS:
+            has_own = read_record(file_of(self._model)) is not None
+            x = NewData(str(path), None if has_own else _data_record(run))
+        data, opened = self._predictor.open(x, notes.append)
+        names = record.targets if record else class_names(run.recipe.get("load-input"), None)
+        column = data.inputs[0]
+        values = np.empty((1, column.spec.size), column.spec.dtype)
+        samples = []
+        first = range(min(data.length, MAX_SAMPLES))
+        for k, outputs in zip(first, self._predictor.run(data), strict=False):
+            column.read([k], values)
+            row = outputs[0].reshape(-1).copy()
+            columns, given = _row_of(opened, k, values.size)
+            samples.append(
+                Prediction(
+                    label=_label_of(opened, k, name, data.length),
+                    names=names if len(names) == row.size else (),
+                    are_classes=record is None or _has_classes(record),
+                    outputs=row,
+                    kind=record.kind if record and opened else "",
+                    shape=column.spec.shape,
+                    values=values[0].copy(),
+                    columns=columns,
+                    given=given,
+                )
+            )
+        if opened is not None:
+            opened.show_remarks(notes.append)
+        notes = [note.replace(str(path), name) for note in notes]
+        assert self._loaded is not None
+        return Predictions(samples, data.length, os.path.basename(self._loaded[0]), notes)
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        if self._predictor is not None:
+            self._predictor.close()
+        self._predictor = self._model = self._loaded = None
+
+    def _load(self, run: Run) -> None:
+        """Loads the model if its file is another than before."""
+        path = model_of(run) or str(run.path / BEST)
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            raise OdtError(
+                f"{run.path.name}: must have completed an epoch to predict, but has not. Wait for "
+                "the first epoch."
+            ) from None
+        stamp = path, status.st_mtime_ns, status.st_size
+        if stamp == self._loaded:
+            return
+        self.close()
+        if "adapters" in run.recipe and path == str(run.path / BEST):
+            raise OdtError(
+                f"{run.path.name}: with adapters, the model must be complete to predict. Wait for "
+                "the end of the run."
+            )
+        self._model = load_model(path) if model_of(run) else best_model(run)
+        self._predictor = ModelPredictor(self._model, batch_size=1)
+        self._loaded = stamp
+
+
+def _data_record(run: Run) -> str | None:
+    """Returns the path of the training data whose JSON file may have a record; None for none."""
+    path = run.recipe.get("load-input")
+    has_sidecar = isinstance(path, str) and os.path.exists(sidecar_path(path))
+    return str(path) if has_sidecar else None
+
+
+def _has_classes(record: Record) -> bool:
+    """Whether outputs are those of classes, of which a sample has one or several."""
+    return bool(record.classes) or record.loss.startswith("binary")
+
+
+def _label_of(opened: OpenedData | None, k: int, name: str, count: int) -> str:
+    """Returns the name of a sample: that of its file, with its place if there are several."""
+    if count == 1:
+        return name
+    label = opened.label(k) if opened else ""
+    return f"{name}: {label}" if label and not label.isdigit() else f"{name}: sample {k}"
+
+
+def _row_of(opened: OpenedData | None, k: int, size: int) -> tuple[Sequence[str], Sequence[float]]:
+    """Returns the columns and the numbers of a row of a table; nothing for other samples."""
+    columns = opened.source.columns if opened else ()
+    if opened is None or len(columns) != size:
+        return (), ()
+    (part,) = opened.source.parts.values()
+    with suppress(OdtError):
+        return columns, part.read(k).inputs[0].reshape(-1).tolist()
+    return (), ()

@@ -1,0 +1,107 @@
+"""Predictions as HTML: the preprocessed input, and the outputs as bars."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from odt.datasets.contact_sheet import picture
+from odt.kernels.rows.opdef import Array
+from odt.live.new_samples import Prediction, Predictions
+from odt.runs.page import table
+from odt.runs.sample_sections import png
+
+MAX_BARS = 10  # classes of a sample
+MAX_COLUMNS = 200  # numbers of a row
+
+
+def results(predictions: Predictions) -> str:
+    """Returns the predictions for a file."""
+    shown = predictions.samples
+    notes = [*predictions.notes, f"Model: {predictions.weights}."]
+    if predictions.count > len(shown):
+        notes.append(f"The first {len(shown)} of {predictions.count} samples are shown.")
+    is_table = len(shown) > 1 and shown[0].columns
+    body = _rows(shown) if is_table else "".join(map(_result, shown))
+    return body + "".join(f'<p class="pale">{escape(note)}</p>' for note in notes)
+
+
+def _result(sample: Prediction) -> str:
+    """Returns one sample with its input and its bars."""
+    given = _numbers(sample) if sample.columns else _picture(sample)
+    heading = f"<h4>{escape(sample.label)}</h4>"
+    return (
+        f'<article class="result">{heading}<div class="pair">{given}{_bars(sample)}</div></article>'
+    )
+
+
+def _order(sample: Prediction) -> Array:
+    """Returns the positions of the outputs in the order in which they are shown."""
+    if sample.names and not sample.are_classes:
+        return np.arange(sample.outputs.size)[:MAX_BARS]
+    return np.argsort(-sample.outputs, kind="stable")[:MAX_BARS]
+
+
+def _texts(sample: Prediction) -> list[tuple[str, str, float]]:
+    """Returns name, text and value of each output that is shown."""
+    names = sample.names or [f"output {k}" for k in range(sample.outputs.size)]
+    form = ".4f" if sample.are_classes and sample.names else ".6g"
+    return [
+        (str(names[k]), f"{sample.outputs[k]:{form}}", float(sample.outputs[k]))
+        for k in _order(sample).tolist()
+    ]
+
+
+def _bars(sample: Prediction) -> str:
+    """Returns the outputs as a table, with bars if they may be probabilities."""
+    outputs = sample.outputs
+    has_bars = sample.are_classes and outputs.size > 1
+    has_bars = has_bars and bool(np.all((outputs >= 0) & (outputs <= 1)))
+    rows = []
+    for name, text, value in _texts(sample):
+        bar = f'<td><span class="bar" style="--part:{value:.4f}"></span></td>' if has_bars else ""
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{bar}<td>{escape(text)}</td></tr>')
+    head = "probability" if has_bars else "output"
+    return f'<table class="bars" aria-label="{head}">{"".join(rows)}</table>'
+
+
+def _picture(sample: Prediction) -> str:
+    """Returns the model's input as a picture."""
+    pixels = picture(sample.values, sample.shape)
+    if sample.kind == "sound" and pixels.shape[0] > pixels.shape[1]:
+        pixels = np.ascontiguousarray(np.rot90(pixels))  # time from left to right
+    shape = " × ".join(map(str, sample.shape))
+    image = base64.b64encode(png(pixels)).decode()
+    return (
+        f'<figure class="sample input"><img alt="input of the model" '
+        f'src="data:image/png;base64,{image}">'
+        f"<figcaption>input of the model, {shape}</figcaption></figure>"
+    )
+
+
+def _numbers(sample: Prediction) -> str:
+    """Returns a row before and after preprocessing."""
+    columns = sample.columns[:MAX_COLUMNS]
+    rows = [
+        (name, f"{given:.6g}", f"{value:.6g}")
+        for name, given, value in zip(columns, sample.given, sample.values, strict=False)
+    ]
+    return f'<div class="wide">{table(("column", "given", "input of the model"), rows)}</div>'
+
+
+def _rows(samples: Sequence[Prediction]) -> str:
+    """Returns the rows of a table: outputs, and the columns."""
+    first = samples[0]
+    columns = first.columns[:MAX_COLUMNS]
+    if first.names and not first.are_classes:
+        heads = [*first.names]
+        cells = [[text for _, text, _ in _texts(sample)] for sample in samples]
+    else:
+        heads = ["prediction", "output"]
+        cells = [list(_texts(sample)[0][:2]) for sample in samples]
+    rows = [
+        (sample.label, *outputs, *(f"{value:.6g}" for value in sample.given[: len(columns)]))
+        for sample, outputs in zip(samples, cells, strict=True)
+    ]
+    return f'<div class="wide">{table(("sample", *heads, *columns), rows)}</div>'
