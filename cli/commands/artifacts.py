@@ -7,6 +7,7 @@ import click
 import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.fit import update_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command, option
@@ -39,6 +40,7 @@ EXAMPLES = (
 @option(
     EXPORT, "-o", "--output", common=True, type=click.Path(), metavar="DIR", help="Folder to write."
 )
+@data_folder("train")
 @data_options
 @budget_option
 @schedule_options

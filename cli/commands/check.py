@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
@@ -31,6 +32,7 @@ from odt.core.options.model_options import ModelOptions
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@data_folder("train")
 @data_options
 @sequence_options
 @loss_options
@@ -54,7 +56,7 @@ def command(
     """
     x, y = load_input, load_expected
     if x is not None or y is not None:
-        x = require("--load-input", x, "the file with the inputs of all samples")
+        x = require("--data or --load-input", x, "the file with the inputs of all samples")
         y = require("--load-expected", y, "the file with the expected outputs")
     source = model_of(model, group(ModelOptions, values))
     result = odt.check(source, x, y, seed=seed, show=_show, **trainer_arguments(values))

@@ -8,6 +8,7 @@ import click
 
 import odt
 from odt.cli.options.adapters import added_option
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.evaluation import EvaluationOptions, class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
@@ -39,6 +40,7 @@ from odt.progress import Progress
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@data_folder("test")
 @data_options
 @new_data_options
 @check_data_option
@@ -92,7 +94,7 @@ def command(
     check_outputs({name: str(path) for name, path in files.items() if path}, read)
     x: Any = odt.NewData(source, as_record) if source else None
     if x is None:
-        x = require("--load-input", load_input, "the file with the inputs of all samples")
+        x = require("--data or --load-input", load_input, "the file with the inputs of all samples")
         require("--load-expected", load_expected, "the file with the expected outputs")
     with closing(Progress()) as bar:
         evaluation = odt.evaluate(

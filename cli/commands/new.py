@@ -107,15 +107,16 @@ def command(kind: Kind, output: str, like: str | None, **options: Any) -> None:
     count = sum(a.size for a in model.parameters.values())
     click.echo(f"{output}: {kind}, {' → '.join(shapes)} {activation}, {count:,} parameters")
     if like:
-        click.echo(f"Train it: {_training(kind, output, form_of(like), activation)}")
+        click.echo(f"Train it: {_training(kind, output, like, form_of(like), activation)}")
 
 
-def _training(kind: str, output: str, form: Form, activation: str) -> str:
+def _training(kind: str, output: str, like: str, form: Form, activation: str) -> str:
     """Returns the command that trains the model.
 
     Args:
         kind: kind of the model.
         output: path of its file.
+        like: path of the data file or of its folder.
         form: files and form of the data.
         activation: activation of its output, which need not be that of the form.
     """
@@ -126,7 +127,10 @@ def _training(kind: str, output: str, form: Form, activation: str) -> str:
         loss = "mean_squared_error"
     elif activation != form.activation:
         loss = DEFAULT_LOSSES.get(activation, "mean_squared_error")
-    words = ["odt train", output, "--load-input", form.path, "--load-expected", targets]
+    data = ["--load-input", form.path, "--load-expected", targets]
+    if os.path.isdir(like) and kind != "autoencoder" and form.target_path:
+        data = ["--data", like]
+    words = ["odt train", output, *data]
     if loss != DEFAULT_LOSSES.get(activation):
         words += ["--loss", loss.replace("_", "-")]
     root, ending = os.path.splitext(output)

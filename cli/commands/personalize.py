@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import keyword_options
 from odt.cli.options.sample_files import data_options
@@ -25,6 +26,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, examples=EXAMPLES)
 @model_argument
+@data_folder("train")
 @data_options
 @new_data_options
 @option(
@@ -75,7 +77,7 @@ def command(
     if source is not None:
         samples = odt.NewData(source, as_record)
     else:
-        inputs = require("--load-input or --source", load_input, "the new samples")
+        inputs = require("--data, --load-input or --source", load_input, "the new samples")
         samples = odt.DataSet(inputs, require("--load-expected", load_expected, "their classes"))
     with warnings_as_lines():
         result = odt.personalize(

@@ -10,6 +10,7 @@ import numpy as np
 
 import odt
 from odt.cli.options.adapters import added_option
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.new_data import (
     STDIN,
     camera_frames,
@@ -50,6 +51,7 @@ ENDINGS = (".npy", ".npz", ".csv")
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@data_folder("test")
 @input_option
 @new_data_options
 @frame_options
@@ -97,7 +99,7 @@ def command(
     """
     refuse_both(source, load_input, as_record)
     _refuse_frames(source, frame_size or pixel_format, output)
-    path = source or require("--load-input or --source", load_input, "the samples")
+    path = source or require("--data, --load-input or --source", load_input, "the samples")
     file = model_of(model, group(ModelOptions, options))
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}

@@ -5,6 +5,7 @@ from typing import get_args
 import click
 
 import odt
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sections import Decorator
 from odt.cli.options.shared import model_argument, require, signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
@@ -36,6 +37,7 @@ def type_option(name: str, tensors: str) -> Decorator:
 @click.command()
 @model_argument
 @signature_option
+@data_folder("train")
 @click.option(
     "--calibrate",
     type=click.Path(),

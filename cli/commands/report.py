@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import odt
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
@@ -30,6 +31,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, examples=EXAMPLES)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
+@data_folder("test", section=PAGE)
 @option(
     PAGE,
     "--load-input",

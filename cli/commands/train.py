@@ -7,6 +7,7 @@ import click
 
 from odt.cli.main import quick_imports
 from odt.cli.options.cache import cache_options
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.exports import export_options
 from odt.cli.options.fit import (
     EXAMPLES,
@@ -41,6 +42,7 @@ from odt.errors import LostFileError
 @click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
 @interface_options
+@data_folder("train", validated=True)
 @data_options
 @sequence_options
 @budget_option

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sample_files import input_option
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import input_options, require, schedule_options
@@ -21,6 +22,7 @@ TOLERANCE = 1e-5
 @click.command(cls=Command)
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("second", metavar="B", type=click.Path())
+@data_folder("test")
 @input_option
 @click.option(
     "--tolerance",
@@ -75,7 +77,9 @@ def command(
                 odt.load_model(first, input_shapes=input_shapes, input_values=input_values),
                 odt.load_model(second, input_shapes=input_shapes, input_values=input_values),
             ),
-            require("--load-input", load_input, "the file with the inputs of all samples"),
+            require(
+                "--data or --load-input", load_input, "the file with the inputs of all samples"
+            ),
             tolerance=TOLERANCE if tolerance is None else tolerance,
             batch_size=batch_size or 32,
             micro_batch=micro_batch,

@@ -1,12 +1,11 @@
 """Calls `odt.federated.simulate` with the options of `odt fed simulate`."""
 
-import glob
-import os
 from collections.abc import Callable
 
 import numpy as np
 
 import odt
+from odt.cli.options.data_folder import find_file
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.rows import keywords
@@ -105,7 +104,7 @@ def part_of(options: FedOptions, part: str) -> odt.DataSet | None:
     folder = options.files.data
     if not folder:
         return None
-    x, y = (_file(folder, part, kind) for kind in ("input", "output"))
+    x, y = (find_file(folder, part, kind) for kind in ("input", "output"))
     if x and y:
         return odt.DataSet(x, y)
     if part == "train":
@@ -114,10 +113,3 @@ def part_of(options: FedOptions, part: str) -> odt.DataSet | None:
             "Give --load-input and --load-expected for other files."
         )
     return None
-
-
-def _file(folder: str, part: str, kind: str) -> str:
-    """The data file of a part; empty if there is none or several."""
-    paths = sorted(glob.glob(f"{os.path.join(glob.escape(folder), part)}.{kind}*"))
-    files = [path for path in paths if not path.endswith(".json")]
-    return files[0] if len(files) == 1 else ""

@@ -156,7 +156,7 @@ class Command(click.Command):
                 raise
             new = any(parameter.name == "as_record" for parameter in self.params)
             photos = ", new photos, sounds and tables by --source" if new else ""
-            hint = f". Data files are given by --load-input and --load-expected{photos}."
+            hint = f". Data are given by --data, --load-input and --load-expected{photos}."
             raise click.UsageError(e.message + hint, ctx) from e
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:

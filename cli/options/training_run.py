@@ -176,7 +176,7 @@ def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, Train
         UnsupportedError: if the model is quantized, or odt does not support an operator.
         DataError: if the training inputs do not fit the model.
     """
-    data = require("--load-input", options.samples.load_input, INPUTS)
+    data = require("--data or --load-input", options.samples.load_input, INPUTS)
     default = None if options.session.checkpoint else "follow"
     recipe = {**options.recipe, "quant_ranges": options.recipe["quant_ranges"] or default}
     return odt.quantize(model, data).model, replace(options, recipe=recipe)
@@ -239,7 +239,7 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
         # An unwritable path is an error now, not after hours of training.
         AtomicFile(path).discard()
     files = (
-        require("--load-input", options.samples.load_input, INPUTS),
+        require("--data or --load-input", options.samples.load_input, INPUTS),
         require("--load-expected", options.samples.load_expected, TARGETS),
     )
     session = trainer.session

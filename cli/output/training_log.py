@@ -11,6 +11,7 @@ import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.train_options import TrainOptions
 from odt.cli.output import report
+from odt.cli.output.next_steps import next_steps
 from odt.cli.output.spelling import spell
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
@@ -129,6 +130,10 @@ class TrainingLog(ProgressBar):
         feed = self.trainer.session.feed
         if feed is not None and self._times:
             click.echo(report.feed_line(feed.waited, self._times))
-        click.echo(report.timing_table(stages.times_ms, self._times, self._first))
+        times = self._times if spelled_as_one() else ()  # the lines of the epochs have theirs
+        click.echo(report.timing_table(stages.times_ms, times, self._first))
         if options.report.mem_poll:
             click.echo(report.memory_tables(stages.usages))
+        if not spelled_as_one():
+            for line in next_steps(options, is_stopped=bool(self._stopped)):
+                click.echo(line)

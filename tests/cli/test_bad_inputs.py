@@ -149,7 +149,9 @@ ROWS = {
         }.items()
     },
     "a data file as an argument": Bad(
-        "train {d}/model.circle {d}/x.bin", "x.bin). Data files are given by --load-input", status=2
+        "train {d}/model.circle {d}/x.bin",
+        "x.bin). Data are given by --data, --load-input",
+        status=2,
     ),
     "arrays of other names": Bad(
         "train {d}/model.circle --load-input {d}/x.npz --load-expected {d}/t.bin",

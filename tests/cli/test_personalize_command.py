@@ -150,7 +150,7 @@ def test_folders_of_some_classes_are_found_by_name(model: Path, tmp_path: Path) 
 
 
 BAD: list[tuple[tuple[str, ...], str]] = [
-    ((), "--load-input or --source: must be given"),
+    ((), "--data, --load-input or --source: must be given"),
     (("--source", "m.tflite"), "must have a known extension"),
     (("--source", "flat"), "must hold folders, one a class"),
     (("--source", "known", "--load-input", "x.npy"), "must be given without --load-input"),

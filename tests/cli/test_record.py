@@ -269,7 +269,7 @@ def test_errors_say_what_to_give(photos: Path) -> None:
     (photos / "t.csv").write_text("a,b\n1,2\n")
     for words, said in [
         (("predict", photos / "m.tflite", "--source", path), "--as data/train.input.bin.json"),
-        (("predict", new), "--load-input or --source: must be given"),
+        (("predict", new), "--data, --load-input or --source: must be given"),
         (("predict", new, "--source", path, "--load-input", path), "without --load-input"),
         (("predict", new, "--as", new, "--load-input", path), "--as: must be given with --source"),
         (("predict", new, "--source", photos / "t.csv"), "must hold data of the kind image"),

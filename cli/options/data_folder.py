@@ -1,0 +1,117 @@
+"""Option --data: a folder of odt gen-datafile, whose files replace --load-input and the like."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from odt.cli.options.sections import Decorator, Option
+from odt.core.options.option import DATA
+from odt.core.storage.reading import listed, reason
+from odt.errors import DataError, OdtError
+
+FILES = {"load_input": "input", "load_expected": "output", "calibrate": "input"}
+VALIDATION = {"validation_input": "input", "validation_expected": "output"}
+
+
+class DataFolder(Option):
+    """Option whose folder gives the values of other options that name data files.
+
+    Args:
+        part: part of the data that the command reads, such as train.
+        validated: whether the part validation gives the validation samples.
+    """
+
+    def __init__(self, *args: Any, part: str, validated: bool, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.part = part
+        self.validated = validated
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Makes the files of the folder the defaults of the options that name them.
+
+        Raises:
+            OdtError: if such an option is given, too.
+            DataError: if the folder has no such files.
+        """
+        folder = opts.get(str(self.name))
+        if folder is not None:
+            known = {p.name: max(p.opts, key=len) for p in ctx.command.params}
+            taken = {name: kind for name, kind in FILES.items() if name in known}
+            for name in (*taken, "source"):
+                if opts.get(name) is not None:
+                    raise OdtError(
+                        f"--data: must be given without {known[name]}, but got both. Leave one out."
+                    )
+            paths = {name: file_of(folder, self.part, kind) for name, kind in taken.items()}
+            defaults = dict(ctx.default_map or {})
+            if self.validated and not any(
+                opts.get(name) or defaults.get(name) for name in (*VALIDATION, "validation_split")
+            ):
+                held = {name: find_file(folder, "validation", k) for name, k in VALIDATION.items()}
+                if all(held.values()):
+                    paths |= held
+            ctx.default_map = defaults | paths
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> Decorator:
+    """Returns the option --data; arguments as of DataFolder."""
+    also = ", and the part validation, if there is one, for validation" if validated else ""
+    return click.option(
+        "--data",
+        "data_folder",
+        cls=partial(DataFolder, part=part, validated=validated),  # type: ignore[arg-type]
+        section=section,
+        common=True,
+        expose_value=False,
+        type=click.Path(),
+        metavar="DIR",
+        help=f"Folder of odt gen-datafile, instead of data files: the part {part} is read{also}.",
+    )
+
+
+def file_of(folder: str, part: str, kind: str) -> str:
+    """Returns the data file of a part.
+
+    Args:
+        folder: folder of `odt gen-datafile`.
+        part: such as train.
+        kind: input or output.
+
+    Raises:
+        DataError: if there is none, or several.
+    """
+    path = find_file(folder, part, kind)
+    if path:
+        return path
+    parts = sorted({name.partition(".")[0] for name in _files(folder)})
+    holds = listed(parts) if parts else "none"
+    raise DataError(
+        f"--data {folder}: must hold one file {part}.{kind}… of odt gen-datafile, but has files of "
+        f"the parts: {holds}. Give other files with their own options."
+    )
+
+
+def find_file(folder: str, part: str, kind: str) -> str:
+    """Returns the data file of a part; empty if there is none or several."""
+    names = [name for name in _files(folder) if name.startswith(f"{part}.{kind}")]
+    return os.path.join(folder, names[0]) if len(names) == 1 else ""
+
+
+def _files(folder: str) -> Sequence[str]:
+    """Returns the names of the data files in a folder.
+
+    Raises:
+        DataError: if the folder cannot be read.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError as e:
+        raise DataError(f"--data {folder}: must be a folder, but got: {reason(e)}.") from e
+    kinds = (".input", ".output")
+    return [n for n in names if not n.endswith(".json") and any(kind in n for kind in kinds)]
