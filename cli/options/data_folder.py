@@ -1,15 +1,16 @@
 """Option --data: a folder of odt gen-datafile, whose files replace --load-input and the like."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from odt.cli.options.sections import Decorator, Option
 from odt.core.options.option import DATA
-from odt.core.storage.reading import listed, reason
+from odt.core.storage.reading import listed
 from odt.errors import DataError, OdtError
 
 FILES = {"load_input": "input", "load_expected": "output", "calibrate": "input"}
@@ -61,7 +62,7 @@ class DataFolder(Option):
 
 def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> Decorator:
     """Returns the option --data; arguments as of DataFolder."""
-    also = ", and the part validation, if there is one, for validation" if validated else ""
+    also = ", also validation," if validated else ""
     return click.option(
         "--data",
         "data_folder",
@@ -71,7 +72,7 @@ def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> D
         expose_value=False,
         type=click.Path(),
         metavar="DIR",
-        help=f"Folder of odt gen-datafile, instead of data files: the part {part} is read{also}.",
+        help=f"Folder of odt gen-datafile, whose part {part}{also} is read.",
     )
 
 
@@ -89,29 +90,21 @@ def file_of(folder: str, part: str, kind: str) -> str:
     path = find_file(folder, part, kind)
     if path:
         return path
-    parts = sorted({name.partition(".")[0] for name in _files(folder)})
-    holds = listed(parts) if parts else "none"
+    if not os.path.isdir(folder):
+        raise DataError(f"--data {folder}: must be a folder, but is none.")
+    parts = sorted({name.partition(".")[0] for name in _names(folder, "*.*put*")})
     raise DataError(
         f"--data {folder}: must hold one file {part}.{kind}… of odt gen-datafile, but has files of "
-        f"the parts: {holds}. Give other files with their own options."
+        f"the parts: {listed(parts) or 'none'}. Give other files with their own options."
     )
 
 
 def find_file(folder: str, part: str, kind: str) -> str:
     """Returns the data file of a part; empty if there is none or several."""
-    names = [name for name in _files(folder) if name.startswith(f"{part}.{kind}")]
+    names = _names(folder, f"{part}.{kind}*")
     return os.path.join(folder, names[0]) if len(names) == 1 else ""
 
 
-def _files(folder: str) -> Sequence[str]:
-    """Returns the names of the data files in a folder.
-
-    Raises:
-        DataError: if the folder cannot be read.
-    """
-    try:
-        names = os.listdir(folder)
-    except OSError as e:
-        raise DataError(f"--data {folder}: must be a folder, but got: {reason(e)}.") from e
-    kinds = (".input", ".output")
-    return [n for n in names if not n.endswith(".json") and any(kind in n for kind in kinds)]
+def _names(folder: str, pattern: str) -> list[str]:
+    """Returns the names of the data files in a folder that match a pattern."""
+    return [path.name for path in Path(folder).glob(pattern) if path.suffix != ".json"]

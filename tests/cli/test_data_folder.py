@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
     for name in ("train.input.bin", "train.input.npy", "train.output.bin"):
         (tmp_path / "two" / name).touch()
     cases = {
-        ("train", model, "--data", tmp_path / "none"): "must be a folder, but got: no such file",
+        ("train", model, "--data", tmp_path / "none"): "must be a folder, but is none",
         ("train", model, "--data", tmp_path / "half"): "train.input… of odt gen-datafile, but has "
         "files of the parts: test.",
         ("train", model, "--data", tmp_path / "two"): "must hold one file train.input…",

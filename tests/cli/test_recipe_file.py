@@ -218,6 +218,6 @@ def test_a_recipe_imports_nothing(
 
 def test_every_option_has_a_key() -> None:
     known = {p.name for p in keys_of(train.command).values()}
-    hidden = {"config", "help_all", "print_config", "run_dir", "version"}
+    hidden = {"config", "data_folder", "help_all", "print_config", "run_dir", "version"}
     assert {p.name for p in train.command.params} - known <= hidden
     assert np.unique([*keys_of(train.command)]).size == len(keys_of(train.command))
