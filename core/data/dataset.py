@@ -29,6 +29,7 @@ class DataSet:
     Attributes:
         length: number of samples.
         weights: weight of each sample; None for 1.
+        checks: checks of values, one for each column.
         notes: warnings about the files for the user.
 
     Args:
@@ -51,7 +52,7 @@ class DataSet:
         self.weights = weights
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
-        self._checks = (check_finite,) * len(self.inputs) + (
+        self.checks = (check_finite,) * len(self.inputs) + (
             tuple(checks) or (check_finite,) * len(self.targets)
         )
         columns = self.inputs + self.targets
@@ -76,7 +77,7 @@ class DataSet:
         Raises:
             DataError: for a value that no loss can use, with file and sample.
         """
-        columns = zip(self.inputs + self.targets, self._checks, strict=True)
+        columns = zip(self.inputs + self.targets, self.checks, strict=True)
         for (column, check), out in zip(columns, (*inputs, *targets), strict=False):
             column.read(samples, out)
             problem = check(out.reshape(len(out), -1, copy=False))
@@ -135,11 +136,11 @@ class DataSet:
 
     def without_inputs(self) -> "DataSet":
         """Returns the data set with its targets only."""
-        return DataSet((), self.targets, self._checks[len(self.inputs) :], self.weights)
+        return DataSet((), self.targets, self.checks[len(self.inputs) :], self.weights)
 
     def with_weights(self, weights: Array | None) -> "DataSet":
         """Returns the data set with a weight for each sample."""
-        checks = self._checks[len(self.inputs) :]
+        checks = self.checks[len(self.inputs) :]
         return DataSet(self.inputs, self.targets, checks, weights)
 
     def with_arrays(self, arrays: Sequence[Array]) -> "DataSet":
@@ -151,7 +152,7 @@ class DataSet:
         pairs = zip(self.inputs + self.targets, arrays, strict=True)
         columns = [column.with_rows(a) for column, a in pairs]
         inputs, targets = columns[: len(self.inputs)], columns[len(self.inputs) :]
-        return DataSet(inputs, targets, self._checks[len(self.inputs) :])
+        return DataSet(inputs, targets, self.checks[len(self.inputs) :])
 
     def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""
@@ -166,7 +167,7 @@ class DataSet:
             DataError: if a file has values that no loss can use; names the first such sample.
         """
         problems = []
-        for column, check in zip(self.inputs + self.targets, self._checks, strict=True):
+        for column, check in zip(self.inputs + self.targets, self.checks, strict=True):
             for at, rows in column.blocks():
                 problem = check(rows)
                 if problem is not None:

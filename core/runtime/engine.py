@@ -190,8 +190,9 @@ class Engine:
         self.sums.begin(len(active), keep=batch.before > 0)
         self._loop.run(programs, batch)
         for worker in active:
-            merge_seen(self._seen, worker.seen)
-        return math.fsum(loss for worker in active for loss in worker.losses)
+            if worker.seen:
+                merge_seen(self._seen, worker.seen)
+        return math.fsum([loss for worker in active for loss in worker.losses])
 
     def _move_ranges(self) -> None:
         """Moves the ranges of quantized activations towards those of a step."""

@@ -82,14 +82,15 @@ class Gradients:
         self._summing = workers
         for k in range(workers):
             self.adds[k][0] = keep and k == 0  # which holds the sums of earlier batches
-        self._adds_shared[0] = keep
-        self._state.fill(0)
+        if self.met:
+            self._adds_shared[0] = keep
+            self._state.fill(0)
 
     def end_run(self, k: int) -> None:
         """Makes a worker's next gradients add to its sums, and all workers' to the shared ones."""
         self.adds[k][0] = True
-        # After the last meeting of the run, so that none still reads it.
-        self._adds_shared[0] = True
+        if self.met:  # after the last meeting of the run, so that none still reads it
+            self._adds_shared[0] = True
 
     def fail(self) -> None:
         """Lets no worker wait for one that failed."""
@@ -103,7 +104,7 @@ class Gradients:
         No worker comes to a meeting before its loss is known, so that parameters are updated if all
         losses are finite.
         """
-        return bool(self._state[FAILED])
+        return bool(self.met) and bool(self._state[FAILED])
 
     def memory(self, worker: int) -> tuple[Array, ...]:
         """The arrays of one worker alone, in the same order for all workers."""

@@ -89,7 +89,10 @@ class Team(Closing):
                 "Make a trainer for each thread."
             )
         try:
-            self._run(tasks)
+            if len(tasks) == 1:
+                run_settled(tasks[0])
+            else:
+                self._run(tasks)
         finally:
             self._running.release()
 

@@ -104,8 +104,8 @@ class Pass:
             loss = self._run(first, samples)
         except NotFiniteError as e:
             raise NotFiniteLossError(
-                f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
-                f"is not{self._remedy()}"
+                f"step {len(self.losses) + 1}: the loss must be finite, but "
+                f"{_label(self.engine, e.value)} is not{self._remedy()}"
             ) from None
         self.seconds += time.perf_counter() - start
         self.losses.append(loss)
@@ -130,21 +130,6 @@ class Pass:
         ]
         engine.apply()
         return math.fsum(losses)
-
-    def accumulate(self, scale: float) -> float:
-        """Accumulates the gradients of the samples of the order; returns the scaled loss.
-
-        Raises:
-            TrainingError: if the loss is not finite.
-        """
-        samples, fill = len(self.order), _filler(self.data, self.order, 0)
-        scales = [scale * s for s in self.engine.loss_scales(samples, self.reduction)]
-        try:
-            return self.engine.accumulate(samples, scales, fill, self._look())
-        except NotFiniteError as e:
-            raise NotFiniteLossError(
-                f"the loss must be finite, but {self._name(e.value)} is not."
-            ) from None
 
     def result(self) -> Result:
         """Returns loss and metrics of the steps so far."""
@@ -185,10 +170,42 @@ class Pass:
             return f", because weights are not finite before it: {graph.label(bad[0])}"
         return ". Give a smaller `learning_rate=`, or check the data with `check_data=True`."
 
-    def _name(self, value: str) -> str:
-        """Returns the label of a value's tensor; the name itself if it is no tensor."""
-        tensor = self.engine.plan.values[value].tensor if value in self.engine.plan.values else None
-        return value if tensor is None else self.engine.plan.graph.label(tensor)
+
+def accumulate(
+    engine: Engine,
+    data: Data,
+    order: SampleOrder,
+    reduction: str,
+    scale: float,
+    look: Look | None = None,
+) -> float:
+    """Accumulates the gradients of samples; returns the scaled loss.
+
+    Args:
+        engine: the engine.
+        data: source of the samples.
+        order: numbers of the samples.
+        reduction: sum_over_batch_size or sum.
+        scale: factor of the loss and its gradients.
+        look: sees the outputs of each micro-batch.
+
+    Raises:
+        TrainingError: if the loss is not finite.
+    """
+    scales = [scale * s for s in engine.loss_scales(len(order), reduction)]
+    try:
+        return engine.accumulate(len(order), scales, _filler(data, order, 0), look)
+    except NotFiniteError as e:
+        raise NotFiniteLossError(
+            f"the loss must be finite, but {_label(engine, e.value)} is not."
+        ) from None
+
+
+def _label(engine: Engine, value: str) -> str:
+    """Returns the label of a value's tensor; the name itself if it is no tensor."""
+    plan = engine.plan
+    tensor = plan.values[value].tensor if value in plan.values else None
+    return value if tensor is None else plan.graph.label(tensor)
 
 
 # Sees a sample: its number, loss, output and target.

@@ -34,6 +34,7 @@ from odt.core.training.passes import (
     Result,
     Seen,
     Totals,
+    accumulate,
     evaluate,
     predict,
     unseen,
@@ -442,7 +443,7 @@ class Trainer(Closing):
             engine = self.runtime.engine(engine.computation, keep_gradients=True)
         self._accumulating = engine
         order = range(samples) if isinstance(samples, int) else samples
-        return Pass(engine, data, order, self.info.reduction, {}, look).accumulate(scale)
+        return accumulate(engine, data, order, self.info.reduction, scale, look)
 
     def apply_gradients(self, *, keep: bool = False) -> None:
         """Updates the weights by the accumulated gradients, and resets these to zero.

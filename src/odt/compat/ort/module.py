@@ -10,8 +10,7 @@ from odt.compat.ort.onnx_model import OnnxModel, read_onnx_model
 from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.ort_value import OrtValue
 from odt.compat.ort.recipe_model import RecipeModel
-from odt.compat.ort.steps import Batch, Outputs, alone
-from odt.core.data.dataset import DataSet
+from odt.compat.ort.steps import Outputs
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError
 from odt.training.trainer import Trainer
@@ -72,7 +71,6 @@ class Module(Closing):
         else:
             self.model = RecipeModel(*uris, state.odt_state, **options)
         self.training, self._state = True, state
-        self._last: tuple[list[Any], DataSet] | None = None  # forms of the last samples, and these
         state.attach(self, self.model.state)
 
     @property
@@ -96,22 +94,27 @@ class Module(Closing):
             ModelError: if parameters of a nominal checkpoint have no values yet.
             TrainingError: if the loss is not finite; the gradients are then discarded.
         """
-        names = self.input_names()
+        names = self.model.input_names
         if len(user_inputs) != len(names):
             got = f"{len(user_inputs)} values"
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
         arrays = [np.asarray(value) for value in user_inputs]
-        batch = self.model.batch(arrays, train=self.training)
-        data = self._opened(batch)
-        trainer, steps = self.trainer, self.model.steps
-        outputs = Outputs(trainer, self.model.additional, data.length)
-        loss = steps.run(trainer, batch, data, outputs, train=self.training)
-        results = (np.asarray(loss, np.float32), *outputs.arrays)
-        if all(isinstance(value, OrtValue) for value in user_inputs):
-            wrapped = tuple(map(OrtValue, results))
-            return wrapped if outputs.arrays else wrapped[0]
-        return results if outputs.arrays else results[0]
+        forms = [self.training, *((a.dtype, a.shape) for a in arrays)]
+        steps = self.model.steps
+        samples = steps.samples(forms, arrays)
+        if samples is None:
+            batch = self.model.batch(arrays, train=self.training)
+            samples = steps.open(self.trainer, forms, batch)
+        batch, data = samples
+        trainer, additional = self.trainer, self.model.additional
+        outputs = Outputs(trainer, additional, data.length) if additional else None
+        loss = np.asarray(steps.run(trainer, batch, data, outputs, train=self.training), np.float32)
+        wrap = all(isinstance(value, OrtValue) for value in user_inputs)
+        if outputs is None:
+            return OrtValue(loss) if wrap else loss
+        results = (loss, *outputs.arrays)
+        return tuple(map(OrtValue, results)) if wrap else results
 
     def train(self, mode: bool = True) -> "Module":
         """Makes calls training steps.
@@ -215,17 +218,6 @@ class Module(Closing):
     def close(self) -> None:
         """Ends the worker threads; the state stays readable."""
         self.model.close()
-
-    def _opened(self, batch: Batch) -> DataSet:
-        """Returns the samples of a batch, checked against the model unless the last ones were."""
-        arrays = [*batch.x, *batch.y]
-        forms = [self.trainer, *((a.dtype, a.shape[1:]) for a in arrays)]
-        if self._last is not None and self._last[0] == forms and batch.weights is None:
-            data = self._last[1].with_arrays(arrays)
-        else:
-            data = self.trainer.session.open(alone(batch.x), alone(batch.y), batch.weights)
-        self._last = (forms, data) if batch.weights is None else None
-        return data
 
     def _check_values(self) -> None:
         if self._state.odt_state.is_nominal:

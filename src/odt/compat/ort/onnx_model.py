@@ -96,7 +96,12 @@ class OnnxModel:
         each = zip(self._terms, specs, strict=True)
         y = [targets_of(term, argument, spec, samples) for term, spec in each]
         factor = float(samples) if self._terms[0].loss and self._terms[0].is_sum else 1.0
-        return Batch([values[n] for n in self._inputs], y, None, factor, self._constant)
+        arguments = None
+        if all(term.loss for term in self._terms):
+            names = [*self._inputs, *(tensors[term.target].name for term in self._terms)]
+            arguments = [self.input_names.index(n) for n in names]
+        x = [values[n] for n in self._inputs]
+        return Batch(x, y, None, factor, self._constant, arguments)
 
     @property
     def size(self) -> int:

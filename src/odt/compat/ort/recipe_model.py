@@ -80,7 +80,7 @@ class RecipeModel:
             check_labels("labels", targets, self.trainer.session.samples.target_specs[0])
         block = self.recipe.block
         if block is None:
-            return Batch(inputs, [targets])
+            return Batch(inputs, [targets], arguments=range(len(arrays)))
         targets, weights, factor = block.weigh(targets)
         return Batch(inputs, [targets], weights, factor)
 

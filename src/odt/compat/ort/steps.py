@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.array_samples import ArraySamples
 from odt.core.data.dataset import DataSet
 from odt.core.runtime.parameters import by_name
 from odt.core.runtime.program import Program
@@ -26,6 +27,8 @@ class Batch:
         weights: weights of the samples (N,); None for 1.
         factor: factor of the mean loss.
         constant: what is added to the loss.
+        arguments: numbers of the arguments of the call that are x, then y; None if some of them are
+            computed from the values of arguments.
     """
 
     x: Sequence[Array]
@@ -33,6 +36,10 @@ class Batch:
     weights: Array | None = None
     factor: float = 1.0
     constant: float = 0.0
+    arguments: Sequence[int] | None = None
+
+
+Samples = DataSet | ArraySamples
 
 
 class Outputs:
@@ -68,9 +75,49 @@ class Steps:
         self._reset = False  # whether the next training step begins a new sum of gradients
         # At the last update, by tensor; in memory that the next step uses.
         self._sums: Mapping[int, Array] = {}
+        # The last call: forms of its arguments, and its samples.
+        self._forms: list[Any] = []
+        self._last: tuple[Batch, ArraySamples] | None = None
+
+    def samples(self, forms: list[Any], arrays: Sequence[Array]) -> tuple[Batch, Samples] | None:
+        """Returns the samples of a call if its arguments have the forms of those of the last call.
+
+        Args:
+            forms: what the form of the samples follows from.
+            arrays: arguments of the call.
+        """
+        if self._last is None or forms != self._forms:
+            return None
+        batch, data = self._last
+        assert batch.arguments is not None
+        data.replace([arrays[k] for k in batch.arguments])
+        return self._last
+
+    def open(self, trainer: Trainer, forms: list[Any], batch: Batch) -> tuple[Batch, Samples]:
+        """Returns the samples of a call, checked against the model.
+
+        Args:
+            trainer: the trainer.
+            forms: what the form of the samples follows from.
+            batch: the samples.
+
+        Raises:
+            DataError: if shapes or dtypes do not match the model.
+        """
+        data = trainer.session.open(_alone(batch.x), _alone(batch.y), batch.weights)
+        self._last = None
+        if batch.arguments is not None and data.weights is None:
+            self._forms, self._last = forms, (batch, ArraySamples(data))
+        return batch, data
 
     def run(
-        self, trainer: Trainer, batch: Batch, data: DataSet, outputs: Outputs, *, train: bool
+        self,
+        trainer: Trainer,
+        batch: Batch,
+        data: Samples,
+        outputs: Outputs | None,
+        *,
+        train: bool,
     ) -> float:
         """Runs a step; returns the loss of the batch, before an update.
 
@@ -78,7 +125,7 @@ class Steps:
             trainer: the trainer.
             batch: the samples.
             data: the same samples as a data set.
-            outputs: gets the outputs.
+            outputs: gets the outputs; None for none.
             train: whether to add to the gradients.
 
         Raises:
@@ -90,7 +137,7 @@ class Steps:
         loss = 0.0
         for first in range(0, samples, size):
             part = range(first, min(first + size, samples))
-            look = partial(outputs.look, first) if outputs.arrays else None
+            look = partial(outputs.look, first) if outputs else None
             scale = batch.factor * len(part) / samples
             if train:
                 loss += core.accumulate(data, part, scale, look)
@@ -102,7 +149,7 @@ class Steps:
             np.add(core.gradients[i], a, out=core.gradients[i])
         return loss + batch.constant
 
-    def _begin(self, core: engine.Trainer, data: DataSet, size: int) -> Mapping[int, Array]:
+    def _begin(self, core: engine.Trainer, data: Samples, size: int) -> Mapping[int, Array]:
         """Begins a training step; returns the sums of gradients to which it adds."""
         if data.length > size or not self._reset:
             data.check_all()  # a bad sample changes no gradient
@@ -143,9 +190,9 @@ class Steps:
     def carry(self, trainer: Trainer) -> None:
         """Keeps the sums in memory of their own, because the trainer ends."""
         sums = self._sums or trainer.session.build().gradients
-        self._sums = {i: a.copy() for i, a in sums.items()}
+        self._sums, self._last = {i: a.copy() for i, a in sums.items()}, None
 
 
-def alone(arrays: Sequence[Array]) -> Any:
+def _alone(arrays: Sequence[Array]) -> Any:
     """Returns arrays in the form that a trainer takes: a single one by itself."""
     return list(arrays) if len(arrays) > 1 else arrays[0]
