@@ -7,48 +7,53 @@ typedef struct {
   float epsilon;
 } F(instance_job);
 
-/* to[c] = Σ over rows of `value`, an expression of i, the index of channel c in the row. */
-#define SUM_ROWS(to, value)                                             \
-  for (int c = 0; c < n; c++) to[c] = 0;                                \
-  for (int64_t from = 0; from < j.rows; from += SUMMED_ROWS) {          \
-    float part[CHANNELS] = {0};                                         \
-    for (int64_t s = from; s < j.rows && s < from + SUMMED_ROWS; s++) { \
-      const int64_t row = at + s * j.channels;                          \
-      IVDEP                                                             \
-      for (int c = 0; c < n; c++) {                                     \
-        int64_t i = row + c;                                            \
-        part[c] += (value);                                             \
-      }                                                                 \
-    }                                                                   \
-    IVDEP                                                               \
-    for (int c = 0; c < n; c++) to[c] += part[c];                       \
+/* Runs a statement for each value of rows `from` to `end` of block b: i is its index in x, and c its
+   index in the row. */
+#define EACH_VALUE(from, end, ...)                                     \
+  for (int64_t s = from; s < (end); s++) {                             \
+    const int64_t beyond = s > b.rows ? s - b.rows : 0;                \
+    const int64_t row = b.at + (s - beyond) * b.stride + beyond * b.n; \
+    const int count = s < b.rows ? b.width : b.n;                      \
+    IVDEP                                                              \
+    for (int c = 0; c < count; c++) {                                  \
+      const int64_t i = row + c;                                       \
+      __VA_ARGS__;                                                     \
+    }                                                                  \
   }
 
-/* Declares a block of n channels of one image from channel `first`. It begins at `at` in x, and at
-   `stats` in mean and inv. */
-#define BLOCKS ((j.channels + CHANNELS - 1) / CHANNELS)
-#define CHANNEL_BLOCK(image, block)                                               \
-  int64_t first = (block) * CHANNELS, at = (image) * j.rows * j.channels + first; \
-  int64_t stats = (image) * j.channels + first;                                   \
-  int n = (int)(j.channels - first < CHANNELS ? j.channels - first : CHANNELS)
+/* to[c] = Σ over rows of `value`, an expression of i and c, for each channel c of block b. */
+#define SUM_ROWS(to, value)                                                                     \
+  {                                                                                             \
+    float sums[CHANNELS] = {0};                                                                 \
+    const int64_t all = b.rows + b.rest;                                                        \
+    for (int64_t from = 0; from < all; from += SUMMED_ROWS) {                                   \
+      float part[CHANNELS] = {0};                                                               \
+      EACH_VALUE(from, all < from + SUMMED_ROWS ? all : from + SUMMED_ROWS, part[c] += (value)) \
+      IVDEP                                                                                     \
+      for (int c = 0; c < b.width; c++) sums[c] += part[c];                                     \
+    }                                                                                           \
+    for (int c = 0; c < b.n; c++) to[c] = sums[c];                                              \
+    for (int at = b.n; at < b.width; at += b.n)                                                 \
+      for (int c = 0; c < b.n; c++) to[c] += sums[at + c];                                      \
+  }
 
 static void F(instance_norm_part)(void *job, int part, int parts) {
   F(instance_job) j = *(const F(instance_job) *)job;
-  int64_t all = j.images * BLOCKS;
+  int64_t all = block_count(j.images, j.channels);
   for (int64_t u = chunk_begin(all, part, parts); u < chunk_begin(all, part + 1, parts); u++) {
-    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
-    float mean[CHANNELS], inv[CHANNELS];
-    SUM_ROWS(mean, j.x[i])
-    for (int c = 0; c < n; c++) mean[c] /= (float)j.rows;
+    const channel_block b = block_at(u, j.rows, j.channels);
+    float center[CHANNELS], inv[CHANNELS], mean[CHANNELS], factor[CHANNELS], gamma[CHANNELS],
+        beta[CHANNELS];
+    SUM_ROWS(center, j.x[i])
+    for (int c = 0; c < b.n; c++) center[c] /= (float)j.rows;
+    repeat_channels(mean, center, &b);
     SUM_ROWS(inv, (j.x[i] - mean[c]) * (j.x[i] - mean[c]))
-    for (int c = 0; c < n; c++) inv[c] = 1 / sqrtf(inv[c] / (float)j.rows + j.epsilon);
-    for (int c = 0; c < n; c++) j.mean[stats + c] = mean[c], j.inv[stats + c] = inv[c];
-    for (int64_t s = 0; s < j.rows; s++) {
-      const float *x = j.x + at + s * j.channels, *gamma = j.gamma + first, *beta = j.beta + first;
-      float *y = j.y + at + s * j.channels;
-      IVDEP
-      for (int c = 0; c < n; c++) y[c] = (x[c] - mean[c]) * inv[c] * gamma[c] + beta[c];
-    }
+    for (int c = 0; c < b.n; c++) inv[c] = 1 / sqrtf(inv[c] / (float)j.rows + j.epsilon);
+    for (int c = 0; c < b.n; c++) j.mean[b.stats + c] = center[c], j.inv[b.stats + c] = inv[c];
+    repeat_channels(factor, inv, &b);
+    repeat_channels(gamma, j.gamma + b.first, &b);
+    repeat_channels(beta, j.beta + b.first, &b);
+    EACH_VALUE(0, b.rows + b.rest, j.y[i] = (j.x[i] - mean[c]) * factor[c] * gamma[c] + beta[c])
   }
 }
 
@@ -61,25 +66,23 @@ void F(instance_norm)(const float *x, const float *gamma, const float *beta, flo
 
 static void F(instance_norm_back_part)(void *job, int part, int parts) {
   F(instance_job) j = *(const F(instance_job) *)job;
-  int64_t all = j.images * BLOCKS;
+  int64_t all = block_count(j.images, j.channels);
   for (int64_t u = chunk_begin(all, part, parts); u < chunk_begin(all, part + 1, parts); u++) {
-    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
-    float mean_dy[CHANNELS], dot[CHANNELS], scale[CHANNELS];
-    const float *mean = j.mean + stats, *inv = j.inv + stats;
-    SUM_ROWS(mean_dy, j.dy[i])
-    SUM_ROWS(dot, j.dy[i] * (j.x[i] - mean[c]))
-    for (int c = 0; c < n; c++) {
-      mean_dy[c] /= (float)j.rows;
-      dot[c] *= inv[c] * inv[c] / (float)j.rows;
-      scale[c] = j.gamma[first + c] * inv[c];
-    }
-    for (int64_t s = 0; s < j.rows; s++) {
-      const float *x = j.x + at + s * j.channels, *dy = j.dy + at + s * j.channels;
-      float *dx = j.y + at + s * j.channels;
-      IVDEP
-      for (int c = 0; c < n; c++)
-        dx[c] = scale[c] * (dy[c] - mean_dy[c] - (x[c] - mean[c]) * dot[c]);
-    }
+    const channel_block b = block_at(u, j.rows, j.channels);
+    float sum[CHANNELS], factor[CHANNELS], mean[CHANNELS], mean_dy[CHANNELS], dot[CHANNELS],
+        scale[CHANNELS];
+    const float *inv = j.inv + b.stats;
+    repeat_channels(mean, j.mean + b.stats, &b);
+    SUM_ROWS(sum, j.dy[i])
+    for (int c = 0; c < b.n; c++) sum[c] /= (float)j.rows;
+    repeat_channels(mean_dy, sum, &b);
+    SUM_ROWS(sum, j.dy[i] * (j.x[i] - mean[c]))
+    for (int c = 0; c < b.n; c++) sum[c] *= inv[c] * inv[c] / (float)j.rows;
+    repeat_channels(dot, sum, &b);
+    for (int c = 0; c < b.n; c++) factor[c] = j.gamma[b.first + c] * inv[c];
+    repeat_channels(scale, factor, &b);
+    EACH_VALUE(0, b.rows + b.rest,
+               j.y[i] = scale[c] * (j.dy[i] - mean_dy[c] - (j.x[i] - mean[c]) * dot[c]))
   }
 }
 
@@ -93,16 +96,15 @@ void F(instance_norm_back)(const float *dy, const float *x, const float *gamma, 
 /* dγ = Σ dy x̂ over rows and images. */
 void F(instance_norm_scale)(const float *dy, const float *x, float *mean, float *inv, float *dgamma,
                             int64_t images, int64_t rows, int64_t channels) {
-  F(instance_job) j = {x, dy, 0, 0, 0, mean, inv, images, rows, channels, 0};
   for (int64_t c = 0; c < channels; c++) dgamma[c] = 0;
-  for (int64_t u = 0; u < images * BLOCKS; u++) {
-    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
-    float dot[CHANNELS];
-    SUM_ROWS(dot, dy[i] * (x[i] - mean[stats + c]))
-    for (int c = 0; c < n; c++) dgamma[first + c] += dot[c] * inv[stats + c];
+  for (int64_t u = 0; u < block_count(images, channels); u++) {
+    const channel_block b = block_at(u, rows, channels);
+    float dot[CHANNELS], center[CHANNELS];
+    repeat_channels(center, mean + b.stats, &b);
+    SUM_ROWS(dot, dy[i] * (x[i] - center[c]))
+    for (int c = 0; c < b.n; c++) dgamma[b.first + c] += dot[c] * inv[b.stats + c];
   }
 }
 
 #undef SUM_ROWS
-#undef BLOCKS
-#undef CHANNEL_BLOCK
+#undef EACH_VALUE
