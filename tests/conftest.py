@@ -1,9 +1,12 @@
 """Tests are sentences; helpers over fixtures; numbers say where they come from."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
 from support.limits import FOREVER
+
+from odt.core.storage.free_memory import in_process_of
 
 # make accept ONLY=flower runs these in an environment of its own; Flower alone is not enough:
 # `flwr run` offline needs Ray, and epsilon dp-accounting.
@@ -15,3 +18,10 @@ collect_ignore_glob = [] if all(map(find_spec, FLOWER)) else ["flower/*"]
 def _checks_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `odt check` finds must not depend on the machine's speed."""
     monkeypatch.setattr("odt.core.training.loss_probe.MAX_SECONDS", FOREVER)
+
+
+@pytest.fixture
+def training_alone() -> Iterator[None]:
+    """Memory budgets count training alone: the process of the tests is larger than a command's."""
+    with in_process_of(0):
+        yield

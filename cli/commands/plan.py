@@ -28,8 +28,6 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.options.model_options import ModelOptions
-from odt.core.storage.usage import usage
-from odt.errors import OptionError
 
 # Modules that `odt train` imports besides those of this command; shuffling draws from numpy.random.
 TRAINING = ("numpy.random", "odt.cli.output.training_log")
@@ -70,23 +68,14 @@ def command(
 
     Options and defaults are those of `odt train`.
     """
-    modules = None if target else resident()
+    for name in TRAINING:  # whose memory the forecast counts
+        importlib.import_module(name)
     source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
     arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
     forecast = odt.plan(source, data_length=data_length, target=target, **arguments)
-    click.echo(forecast.summary(modules))
+    click.echo(forecast.summary())
     if calls:
         click.echo(forecast.calls())
     if png:
         draw(forecast, png)
-
-
-def resident() -> int | None:
-    """Returns the resident bytes of Python with what `odt train` imports; None where unknown."""
-    for name in TRAINING:
-        importlib.import_module(name)
-    try:
-        return usage().rss * 1024
-    except OptionError:  # only Linux reports it
-        return None

@@ -298,7 +298,12 @@ def build(trainer: odt.Trainer, data: TrainingData) -> None:
     samples = fit.data_length or data.samples.length
     samples += data.validation.length if data.validation else 0
     augment = fit.augment or before.augment
-    session.build(samples, weighted=weighted, prepared=session.prepared_nbytes(augment))
+    session.build(
+        samples,
+        weighted=weighted,
+        prepared=session.prepared_nbytes(augment),
+        shuffled=fit.shuffle is not False,
+    )
 
 
 def fit(trainer: odt.Trainer, data: TrainingData, callbacks: Sequence[odt.Callback]) -> None:

@@ -175,9 +175,12 @@ def memory_tables(usages: Mapping[str, Usage]) -> str:
     return "\n".join(lines)
 
 
-def budget_line(predicted: int, budget: int) -> str:
-    """Formats the predicted peak memory and the budget."""
-    return f"predicted peak: {predicted:,} bytes, without Python and its modules; budget {budget:,}"
+def budget_line(predicted: int, process: int, budget: int) -> str:
+    """Formats the predicted peak memory of the process, that before training, and the budget."""
+    return (
+        f"predicted peak: {predicted:,} bytes, {process:,} of them before training; "
+        f"budget {budget:,}"
+    )
 
 
 def cache_line(cache: FrozenCache) -> str:

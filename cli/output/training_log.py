@@ -90,7 +90,7 @@ class TrainingLog(ProgressBar):
             click.echo(trained_line(core.parameters.trained.values()))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
         if session.memory_budget is not None and core.predicted is not None:
-            click.echo(report.budget_line(core.predicted, session.memory_budget))
+            click.echo(report.budget_line(core.predicted, core.process, session.memory_budget))
         if session.cache is not None:
             click.echo(report.cache_line(session.cache))
         steps = self.params["steps"] or 0

@@ -38,8 +38,8 @@ class SessionOptions:
         None,
         Form("size", "a number of bytes, or a size such as 64MB or 64MiB"),
         MEMORY,
-        "Peak memory that training may use, such as 64MB or 64MiB. odt chooses micro-batch, "
-        "workers, recomputation and order so that it fits.",
+        "Peak memory of the whole process, with Python, such as 64MB or 64MiB. odt chooses "
+        "micro-batch, workers, recomputation and order so that it fits.",
         metavar="SIZE",
         federated=True,
         common=True,

@@ -85,7 +85,8 @@ class Trainer(Closing):
         seen: called after each batch of `evaluate`.
         counts: metrics of several calls of `evaluate` together.
         augment: text of the augmentations, for checkpoints.
-        predicted: largest growth of the process in bytes, if a budget was given.
+        predicted: peak memory of the process in bytes, if a budget was given.
+        process: memory of the process in bytes before training, if a budget was given.
     """
 
     @paused_collector()
@@ -104,6 +105,7 @@ class Trainer(Closing):
         monitor: str = "val_loss",
         weighted: bool = False,
         reserves: Mapping[str, int] | None = None,
+        process: int = 0,
     ) -> None:
         """Makes plans and allocates memory.
 
@@ -112,7 +114,7 @@ class Trainer(Closing):
             info: resolved training info.
             micro_batch: samples that a worker computes at once; None to choose.
             workers: number of threads; None to choose.
-            budget: bytes that training may take; None for no limit.
+            budget: bytes that the process may take; None for no limit.
             metrics: metrics of training and validation.
             outputs: whether to compute the outputs of training steps too, for `look`.
             cache: policy of the cache of the frozen part, whose data come from `frozen`; None for
@@ -121,6 +123,7 @@ class Trainer(Closing):
             monitor: name of the value by which epochs are compared.
             weighted: whether to plan for samples with weights.
             reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
+            process: bytes of the process before training.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -138,6 +141,7 @@ class Trainer(Closing):
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
         self._budget = budget
+        self.process = process
         self._policy = cache
         cached = 0  # bytes
         if cache:
@@ -186,7 +190,14 @@ class Trainer(Closing):
         """Chooses plans and schedule, and binds programs to memory."""
         runs = tuple(r.weighted() if self.weighted else r for r in self._runs)
         plans, schedule, self.predicted = choose_plans(
-            self._plans, runs, self.info, self._budget, micro_batch, workers, self._reserves
+            self._plans,
+            runs,
+            self.info,
+            self._budget,
+            micro_batch,
+            workers,
+            self._reserves,
+            self.process,
         )
         planned = 1 if self.predicted is None else None
         self.runtime = Runtime(

@@ -25,6 +25,8 @@ from odt.core.storage.atomic_folders import AtomicFolder
 from odt.kernels.rows.opdef import TensorSpec
 from odt.training.artifact_files import sha256
 
+pytestmark = pytest.mark.usefixtures("training_alone")
+
 FILES = ("model.circle", "checkpoint.odt", "recipe.toml")
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(40, 6)).astype(np.float32)

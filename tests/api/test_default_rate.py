@@ -52,6 +52,7 @@ def test_sensitive_weights_get_a_lower_rate(trained: dict[int, Path]) -> None:
     assert rates[0] > 9 * rates[1] > 9 * 9 * rates[2]
 
 
+@pytest.mark.usefixtures("training_alone")
 @pytest.mark.parametrize(
     "options",
     [

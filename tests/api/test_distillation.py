@@ -97,6 +97,7 @@ def test_validation_is_of_the_targets_alone(teacher: Path) -> None:
     assert history.history["val_accuracy"][-1] == values["accuracy"]
 
 
+@pytest.mark.usefixtures("training_alone")
 def test_a_memory_budget_holds_for_the_teacher_too(tmp_path: Path) -> None:
     b, path = ModelBuilder(), tmp_path / "wide.circle"
     b.write(path, b.add_dense(b.add_dense(b.add_input((1, 784)), 4000), 10))

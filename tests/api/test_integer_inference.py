@@ -155,6 +155,7 @@ def test_plans_are_kept_until_weights_change(monkeypatch: pytest.MonkeyPatch) ->
     assert len(made) == 3, name
 
 
+@pytest.mark.usefixtures("training_alone")
 def test_a_limited_budget_keeps_no_second_plan() -> None:
     trainer = odt.Trainer(RESNET, batch_size=8, trainable=odt.last(4), memory_budget="64MB")
     trainer.predict(X)

@@ -166,6 +166,7 @@ def test_the_store_is_bounded(model: Path, sampling: Any) -> None:
     assert 1 <= result.stored // 4 <= 10
 
 
+@pytest.mark.usefixtures("training_alone")
 def test_memory_is_planned_within_a_budget(model: Path) -> None:
     result = odt.personalize(model, samples([3] * 12), memory_budget="16MB")
     assert 60 * 32 * 4 < result.memory < 16e6

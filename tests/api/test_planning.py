@@ -13,6 +13,7 @@ from support.paths import GOLDEN, MODELS
 import odt
 from odt.cli.main import main
 from odt.cli.output.spelling import spell
+from odt.core.storage.free_memory import in_process_of
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 MNIST = GOLDEN / "mnist"
@@ -33,7 +34,7 @@ LAST = ("--num-of-trainable-ops", "2", "--data-length", "100", "--cache-frozen")
     ("words", "options"),
     [
         ((), {}),
-        (("--memory-budget", "8MB"), {"memory_budget": "8MB"}),
+        (("--memory-budget", "64MB"), {"memory_budget": "64MB"}),
         (
             (*LAST, "ram"),
             {"trainable": odt.last(2), "cache_frozen": "ram", "data_length": 100},
@@ -51,13 +52,30 @@ LAST = ("--num-of-trainable-ops", "2", "--data-length", "100", "--cache-frozen")
     ],
 )
 def test_a_plan_is_that_of_the_command(words: tuple[str, ...], options: dict[str, Any]) -> None:
-    forecast = odt.plan(RESNET, batch_size=8, **options)
-    text = printed("plan", RESNET, "--batch-size", 8, "--calls", *words)
-    (process,) = re.findall(r"^process +([\d,]+) bytes", text, re.MULTILINE)
-    modules = int(process.replace(",", "")) - forecast.peak
-    assert modules > 0
-    assert f"{forecast.summary(modules)}\n{forecast.calls()}" == text
-    assert "process" not in str(forecast)
+    before = 56_000_000
+    with in_process_of(before):
+        forecast = odt.plan(RESNET, batch_size=8, **options)
+        text = printed("plan", RESNET, "--batch-size", 8, "--calls", *words)
+    assert f"{forecast.summary()}\n{forecast.calls()}" == text
+    assert forecast.process == before + forecast.peak
+    limit = options.get("memory_budget")
+    assert forecast.limit == (None if limit is None else 64_000_000)
+    megabytes = f"{forecast.process / 1e6:.0f} MB"
+    verdict = f"Fits: peak about {megabytes} of 64 MB." if limit else f"takes about {megabytes} at"
+    assert verdict in str(forecast)
+
+
+def test_a_limit_below_the_process_is_refused_in_a_line() -> None:
+    with in_process_of(56_000_000), pytest.raises(odt.OptionError) as refused:
+        odt.plan(RESNET, memory_budget="50MB")
+    least = re.fullmatch(
+        r"`memory_budget=`: must be at least ([\d.]+)MB to train in batches of 32, "
+        r"of which Python and its modules take 56\.0MB, but got 50\.0MB",
+        str(refused.value),
+    )
+    assert least
+    with in_process_of(56_000_000):
+        assert odt.plan(RESNET, memory_budget=f"{least[1]}MB").process <= float(least[1]) * 1e6
 
 
 def test_a_cache_takes_its_samples() -> None:

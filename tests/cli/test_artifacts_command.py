@@ -11,6 +11,8 @@ from support.paths import MLP_SM
 
 from odt.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("training_alone")
+
 
 def odt(*words: object) -> str:
     """Output of a command that succeeds."""

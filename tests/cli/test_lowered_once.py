@@ -46,6 +46,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.usefixtures("training_alone")
 @pytest.mark.parametrize(
     "line",
     [

@@ -97,6 +97,7 @@ def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
     assert "--loss: must be given" in result.stderr
 
 
+@pytest.mark.usefixtures("training_alone")
 def test_savings_add_up() -> None:
     """Own memory for each value, less what each way saves, is the arenas."""
     batching = ("--micro-batch", 4, "--workers", 2)

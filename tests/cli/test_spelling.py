@@ -35,6 +35,7 @@ def test_spelling(python: str, command_line: str) -> None:
     assert spell(python) == command_line
 
 
+@pytest.mark.usefixtures("training_alone")
 @pytest.mark.parametrize(
     ("options", "words", "python", "command_line"),
     [

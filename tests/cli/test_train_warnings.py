@@ -181,6 +181,7 @@ def test_validation_samples_are_drawn_from_each_class(tmp_path: Path) -> None:
     assert words in notes(*files, "--validation_split", 0.05, "--epoch", 1)  # ONE's spelling
 
 
+@pytest.mark.usefixtures("training_alone")
 @pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])
 def test_validation_data_smaller_than_a_batch_is_measured(more: tuple[object, ...]) -> None:
     """As it is where it fills batches of its own size: nothing trains, so both are one model."""

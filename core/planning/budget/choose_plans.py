@@ -16,8 +16,9 @@ def choose_plans(
     micro_batch: int | None,
     workers: int | None,
     reserves: Mapping[str, int],
+    process: int,
 ) -> tuple[Plans, Schedule, int | None]:
-    """Returns plans and schedule as `fit_budget` does, and within a budget the forecast's peak.
+    """Returns plans and schedule as `fit_budget` does, and within a budget the peak of the process.
 
     Without a budget there is no forecast, which takes a plan of each computation.
     """
@@ -26,5 +27,5 @@ def choose_plans(
         schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
         plans.keep(schedule.sizes)
         return plans, schedule, None
-    forecast = fit_budget(plans, computations, info, budget, *options, reserves=reserves)
-    return forecast.plans, forecast.schedule, forecast.peak
+    forecast = fit_budget(plans, computations, info, budget, *options, reserves=reserves, process=process)
+    return forecast.plans, forecast.schedule, process + forecast.peak

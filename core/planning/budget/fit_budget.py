@@ -32,7 +32,7 @@ class BudgetError(OptionError):
     """A memory budget that is too small.
 
     Attributes:
-        least: bytes that training needs at least.
+        least: bytes that the process needs at least.
     """
 
     def __init__(self, rule: str, got: str, remedy: str, least: int) -> None:
@@ -52,8 +52,9 @@ def fit_budget(
     workers: int | None = None,
     *,
     reserves: Mapping[str, int] | None = None,
+    process: int = 0,
 ) -> Forecast:
-    """Chooses schedule and plans that keep training within a memory budget.
+    """Chooses schedule and plans that keep a process that trains within a memory budget.
 
     Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise
     weights are packed in each micro-batch instead of once in a step. If that does not suffice, the
@@ -64,10 +65,11 @@ def fit_budget(
         plans: plans of the model.
         computations: training first, then validation.
         info: resolved training info.
-        budget: bytes; None for no limit.
+        budget: bytes of the process; None for no limit.
         micro_batch: samples in a micro-batch; None to choose.
         workers: number of workers; None to choose.
         reserves: bytes of the budget for other uses, by keys of LEAVE_OUT.
+        process: bytes of the process before training.
 
     Raises:
         OptionError: if nothing fits, or `micro_batch` or `workers` is not possible.
@@ -77,14 +79,17 @@ def fit_budget(
     usual = usual_schedule(plans, computations[0], batch, micro_batch, workers)
     unpacked = replace(usual, packs=False)
     unchanged = replace(forecast(plans, computations, info, usual), cache=reserve)
-    if budget is None or unchanged.peak <= budget:
+    if budget is None:
+        return unchanged
+    room = budget - process
+    if unchanged.peak <= room:
         return unchanged
     if unchanged.packed:
         without_packing = replace(forecast(plans, computations, info, unpacked), cache=reserve)
-        if without_packing.peak <= budget:
+        if without_packing.peak <= room:
             return without_packing
     schedules = [unpacked] if usual.why else list(_schedules(usual, micro_batch, workers))
-    available = budget - reserve
+    available = room - reserve
     best: Forecast | None = None
     for schedule in schedules:
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
@@ -98,20 +103,32 @@ def fit_budget(
             for schedule in schedules
             for rewrite in _rewrites(plans, computations, info, schedule, 0)  # all rewrites
         )
-        raise _too_small(budget, least, batch, reserves or {})
+        raise _too_small(budget, least, batch, reserves or {}, process)
     return replace(best, cache=reserve)
 
 
-def _too_small(budget: int, least: int, batch: int, reserves: Mapping[str, int]) -> BudgetError:
-    """Returns the error of a budget below the bytes that training and reserves need at least."""
+def _too_small(
+    budget: int, least: int, batch: int, reserves: Mapping[str, int], process: int
+) -> BudgetError:
+    """Returns the error of a budget below the bytes that training needs at least.
+
+    Args:
+        budget: bytes of the budget.
+        least: bytes that training needs at least.
+        batch: samples of a batch.
+        reserves: bytes for other uses, by keys of LEAVE_OUT.
+        process: bytes of the process before training.
+    """
     others = {use: nbytes for use, nbytes in reserves.items() if nbytes}
-    needed = least + sum(others.values())
+    needed = process + least + sum(others.values())
     rule = f"must be at least {megabytes(needed)} to train in batches of {batch}"
     hint = ""
     if others:
         rule += " with " + " and ".join(f"{use} of {megabytes(n)}" for use, n in others.items())
-        if least <= budget:
+        if process + least <= budget:
             hint = f"Keep less: {', '.join(LEAVE_OUT[use] for use in others)}."
+    if process:
+        rule += f", of which Python and its modules take {megabytes(process)}"
     return BudgetError(rule, rounded_down(budget), hint, needed)
 
 

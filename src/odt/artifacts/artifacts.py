@@ -16,6 +16,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.resolve import values_used
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.atomic_folders import AtomicFolder, entries
+from odt.core.storage.free_memory import USUAL_PROCESS, in_process_of
 from odt.core.storage.reading import listed
 from odt.core.training.random_data import FLOATS
 from odt.data.sources import recorded
@@ -149,6 +150,7 @@ def generate_artifacts(
         return write_artifacts(trainer, out, x, y, nominal=nominal, steps=steps, seed=seed)
 
 
+@in_process_of(USUAL_PROCESS)  # a budget is that of the device, whose process is not this one
 def write_artifacts(
     trainer: Trainer,
     out: Path,

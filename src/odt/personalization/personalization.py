@@ -161,7 +161,7 @@ def personalize(
         optimizer: name of an optimizer or an object, as in Trainer.
         learning_rate: learning rate of an optimizer that is given by name.
         batch_size: samples per step.
-        memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+        memory_budget: peak memory of the process, such as "64MB" or a number of bytes.
         seed: random seed of held-back samples, reservoir and order.
         show: called with each note about new data, such as `print`.
 

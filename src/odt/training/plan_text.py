@@ -74,7 +74,7 @@ def describe_memory(
     info: TrainingInfo,
     reserves: Mapping[str, int],
     cache: str = "",
-    modules: int | None = None,
+    process: int = 0,
 ) -> list[str]:
     """Describes the memory by purpose.
 
@@ -83,7 +83,7 @@ def describe_memory(
         info: training info, with the optimizer.
         reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
         cache: description of the cache of the frozen layers; empty if there is none.
-        modules: resident bytes of Python and its modules, if known.
+        process: bytes of the whole process at its peak; 0 for a C program.
     """
     slots = slots_of(info, forecast.plan)
     rows = [
@@ -123,12 +123,18 @@ def describe_memory(
     rows.append(("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"))
     if cache:
         rows.append(("later", forecast.later, "peak of later epochs"))
-    if modules is not None:
-        whole = modules + forecast.peak
-        note = f"{size(whole)}, with Python and its modules, {size(modules)} here"
-        rows.append(("process", whole, note))
+    before = size(process - forecast.peak)
+    note = f"{size(process)}, with Python and its modules, {before} here"
+    rows.append(("process", process, note))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return table(cells, right=(1,))
+
+
+def memory_verdict(process: int, limit: int | None) -> str:
+    """Describes the peak memory of a process, against its limit if it has one."""
+    if limit is None:
+        return f"The process takes about {size(process)} at its peak."
+    return f"Fits: peak about {size(process)} of {size(limit)}."
 
 
 def describe_savings(savings: Sequence[Saving]) -> list[str]:

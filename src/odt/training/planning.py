@@ -31,7 +31,7 @@ from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path
 from odt.training import plan_text as text
 from odt.training.memory_text import describe_cache
-from odt.training.session import Session
+from odt.training.session import Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
 
@@ -59,10 +59,13 @@ class MemoryDetails:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """Memory that training needs, in bytes, without Python and its modules.
+    """Memory that training needs, in bytes.
 
     Attributes:
-        peak: peak memory, the sum of the parts below.
+        peak: peak memory of training, the sum of the parts below, without Python and its modules.
+        process: peak memory of the whole process, with Python and the modules that it has imported;
+            0 for a C program.
+        limit: bytes that the process may use; None for no limit.
         parameters: copies of the trainable weights.
         optimizer: optimizer state.
         gradients: accumulated gradients; 0 if each weight is updated as soon as its gradient is
@@ -85,6 +88,8 @@ class MemoryForecast:
     """
 
     peak: int
+    process: int
+    limit: int | None
     parameters: int
     optimizer: int
     gradients: int
@@ -112,13 +117,8 @@ class MemoryForecast:
         """Returns the text of `odt plan`."""
         return self.summary()
 
-    def summary(self, modules: int | None = None) -> str:
-        """Returns the text of `odt plan`: schedule, memory by purpose, savings and the peak.
-
-        Args:
-            modules: resident bytes of Python with its modules, for a line about the whole process;
-                None for no such line.
-        """
+    def summary(self) -> str:
+        """Returns the text of `odt plan`: schedule, memory by purpose, savings, and the verdict."""
         details = self.details
         forecast = self.details.forecast
         info = details.recipe.info
@@ -134,9 +134,10 @@ class MemoryForecast:
             *([left_out] if left_out else []),
             *text.describe_schedule(forecast),
             *text.describe_ranges(forecast.plan, info.quant_ranges),
-            *text.describe_memory(forecast, info, details.reserves, cache, modules),
+            *text.describe_memory(forecast, info, details.reserves, cache, self.process),
             *text.describe_savings(saved),
             *text.describe_peak(forecast.running),
+            *(["", text.memory_verdict(self.process, self.limit)] if self.process else []),
         ]
         return "\n".join(lines)
 
@@ -192,6 +193,7 @@ def _forecast(
     model: Model | Path, data_length: int | None, options: Mapping[str, Any]
 ) -> MemoryForecast:
     """Returns the forecast for the machine that runs the plan."""
+    process = process_nbytes()
     session = Trainer(model, **options).session
     trainer_options = session.options
     samples = data_length or 0
@@ -221,9 +223,12 @@ def _forecast(
         session.micro_batch,
         session.workers,
         reserves=reserves,
+        process=process,
     )
     return MemoryForecast(
         peak=forecast.peak,
+        process=process and process + forecast.peak,
+        limit=session.memory_budget,
         parameters=forecast.parameters,
         optimizer=forecast.slots,
         gradients=forecast.gradients,

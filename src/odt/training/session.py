@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.closing import Closing
+from odt.core.storage.free_memory import resident_nbytes
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
@@ -24,6 +26,7 @@ from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data.sources import samples_of, weights_of
 from odt.errors import DataError, ModelError, OptionError
+from odt.kernels.native.target import other_target
 from odt.models.model import Model
 from odt.training import option_forms as forms
 from odt.training.pipelines import batches_nbytes
@@ -48,7 +51,7 @@ class Session(Closing):
         missing: names of parameters that have no values yet.
         teacher: teacher of the model; None for none.
         metrics: names of the metrics, as the engine has them.
-        memory_budget: bytes that training may use; None for no limit.
+        memory_budget: bytes that the process may use; None for no limit.
         micro_batch: samples that a worker computes at once; None to choose them.
         workers: number of worker threads; None to choose it.
         graph: graph that trains, with its frozen weights as they are now.
@@ -191,7 +194,7 @@ class Session(Closing):
     # ---- memory
 
     def build(
-        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0
+        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0, shuffled: bool = True
     ) -> engine.Trainer:
         """Plans and allocates the memory of training; later calls return the same engine.
 
@@ -199,13 +202,16 @@ class Session(Closing):
             samples: number of samples, for `cache_frozen`, a teacher and metrics such as AUC.
             weighted: whether samples have weights.
             prepared: bytes of the batches that `augment` prepares.
+            shuffled: whether the samples are shuffled.
 
         Raises:
             UnsupportedError: if the model cannot be trained.
             OptionError: if the model cannot be trained with these options.
             ModelError: if the checkpoint is nominal and parameters have no values yet.
         """
-        trainer = self.allocate(samples, weighted=weighted, prepared=prepared)
+        trainer = self.allocate(
+            samples, weighted=weighted, prepared=prepared, shuffled=shuffled
+        )
         if self.missing:
             raise ModelError(
                 f"{self.resume.path}: must hold values to resume from, but is nominal: it holds "
@@ -214,7 +220,7 @@ class Session(Closing):
         return trainer
 
     def allocate(
-        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0
+        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0, shuffled: bool = True
     ) -> engine.Trainer:
         """Does what `build` does, even while parameters of a nominal checkpoint are missing.
 
@@ -222,6 +228,7 @@ class Session(Closing):
             samples: as for `build`.
             weighted: as for `build`.
             prepared: as for `build`.
+            shuffled: as for `build`.
         """
         if self._engine is None:
             batch = self.recipe.info.batch_size
@@ -231,6 +238,11 @@ class Session(Closing):
             graphs = self.resume.on(self.recipe.graphs)
             self.graph = graphs.graph
             graphs = self.with_frozen_integers(graphs)
+            process = 0
+            if self.memory_budget is not None:
+                if shuffled or self.rate_is_default:
+                    import_module("numpy.random")  # 7 MB of the process
+                process = process_nbytes()
             self._engine = core = engine.Trainer(
                 graphs,
                 self.recipe.info,
@@ -248,6 +260,7 @@ class Session(Closing):
                     "a teacher's outputs": taught,
                     "outputs kept for metrics": metrics_nbytes(self.metrics, samples, output),
                 },
+                process=process,
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
@@ -392,3 +405,8 @@ class Session(Closing):
         """Ends the worker threads; weights stay readable."""
         if self._engine is not None:
             self._engine.close()
+
+
+def process_nbytes() -> int:
+    """Returns the bytes of the process that will train, before it does; 0 for a C program."""
+    return 0 if other_target() else resident_nbytes()

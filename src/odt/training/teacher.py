@@ -89,7 +89,7 @@ def taught_samples(
         samples: samples of the run.
         specs: specs of one sample of the student.
         core: trainer of the student.
-        budget: bytes that training may use; None for no limit.
+        budget: bytes that the process may use; None for no limit.
 
     Returns:
         All samples, the same without inputs, and a function that computes the teacher's
@@ -197,7 +197,8 @@ def _run(
             actual = _shown(teacher.output_specs)
             raise OptionError("teacher", f"must have one output {spec}", actual)
         constants = sum(t.spec.nbytes for t in graphs.graph.tensors if t.data is not None)
-        _check_budget(budget, core.parameters.nbytes + constants + teacher.arena_nbytes)
+        nbytes = core.parameters.nbytes + constants + teacher.arena_nbytes
+        _check_budget(budget, core.process + nbytes)
         real_data = RealInputs(data, student.input_specs, quantizations)
         first = 0
         for (rows,) in predictor.run(real_data, range(len(outputs))):
@@ -222,7 +223,7 @@ def _gives_logits(teacher: Teacher, column: Column, kind: str) -> bool:
 
 
 def _check_budget(budget: int | None, needed: int) -> None:
-    """Refuses a memory budget of fewer bytes than the teacher needs beside the student."""
+    """Refuses a budget of fewer bytes than the process needs with teacher and student."""
     if budget is not None and needed > budget:
         raise OptionError(
             "memory_budget",

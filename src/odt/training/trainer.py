@@ -124,7 +124,7 @@ class Trainer(Closing):
                 Outputs have the names of their tensors and those of the signature.
             loss_weights: mapping from names or numbers of outputs to weights of their losses; or
                 pairs, or a list of one for each output.
-            memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+            memory_budget: peak memory of the process, such as "64MB" or a number of bytes.
             micro_batch: samples that a worker computes at once; chosen by odt if left out.
             workers: number of worker threads; chosen by odt if left out.
             cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
@@ -320,6 +320,7 @@ class Trainer(Closing):
             samples.count + (validation_set.length if validation_set else 0),
             weighted=samples.all.weights is not None,
             prepared=session.prepared_nbytes(changes),
+            shuffled=samples.order.shuffle,
         )
         core.augment = ",".join(map(str, changes))
         core.parameters.mask_seed = samples.order.seed

@@ -139,6 +139,7 @@ def test_large_weights_that_stay_are_the_integers_of_the_file(
     assert found[0] == found[1]
 
 
+@pytest.mark.usefixtures("training_alone")
 @pytest.mark.parametrize(
     "options",
     [

@@ -48,7 +48,7 @@ class Module(Closing):
                 with a training model that ONNX Runtime wrote.
             device: must be cpu.
             session_options: must be None.
-            memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+            memory_budget: peak memory of the process, such as "64MB" or a number of bytes.
             workers: number of worker threads; chosen by odt if left out.
 
         Raises:
