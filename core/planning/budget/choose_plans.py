@@ -27,5 +27,7 @@ def choose_plans(
         schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
         plans.keep(schedule.sizes)
         return plans, schedule, None
-    forecast = fit_budget(plans, computations, info, budget, *options, reserves=reserves, process=process)
+    forecast = fit_budget(
+        plans, computations, info, budget, *options, reserves=reserves, process=process
+    )
     return forecast.plans, forecast.schedule, process + forecast.peak

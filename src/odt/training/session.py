@@ -209,9 +209,7 @@ class Session(Closing):
             OptionError: if the model cannot be trained with these options.
             ModelError: if the checkpoint is nominal and parameters have no values yet.
         """
-        trainer = self.allocate(
-            samples, weighted=weighted, prepared=prepared, shuffled=shuffled
-        )
+        trainer = self.allocate(samples, weighted=weighted, prepared=prepared, shuffled=shuffled)
         if self.missing:
             raise ModelError(
                 f"{self.resume.path}: must hold values to resume from, but is nominal: it holds "
