@@ -9,7 +9,6 @@
 A nominal checkpoint has the header alone: names and shapes, no values.
 """
 
-import json
 import math
 import struct
 import zlib
@@ -25,6 +24,7 @@ from odt.core.checkpoints.progress import Progress, natural, parse_progress, str
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.options.training_options import BATCH, FIXED
 from odt.core.runtime.parameters import AVERAGE, STATISTIC, Groups, Parameters, by_name
+from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import MAX_LISTED, check_shape, printable, reason
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -335,7 +335,7 @@ def header(checkpoint: Checkpoint) -> str:
         "properties": dict(checkpoint.properties),
         "nominal": checkpoint.is_nominal,
     }
-    return json.dumps(head, ensure_ascii=False, allow_nan=False)
+    return json_text(head, ensure_ascii=False, allow_nan=False)
 
 
 def _padded(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
@@ -397,7 +397,7 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
         ModelError: if the text is not a header.
     """
     try:
-        head = json.loads(text)
+        head = parse_json(text)
         return _checked(head), head["nominal"]
     except Exception as e:  # JSON may hold values of any type
         raise ModelError(

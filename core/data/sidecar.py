@@ -5,7 +5,6 @@ class names, source and preprocessing. Raw files have no header that could hold 
 has a version; readers ignore unknown keys.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import check_shape, listed, printable, read_input, reason
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -70,7 +70,7 @@ class Sidecar:
         }
         if self.scale:
             content["scale"] = self.scale
-        return json.dumps(content | dict(self.recipe), indent=1, ensure_ascii=False) + "\n"
+        return json_text(content | dict(self.recipe), indent=1, ensure_ascii=False) + "\n"
 
     def to_bytes(self) -> bytes:
         """The JSON file; characters of file names that UTF-8 cannot encode are escaped."""
@@ -100,7 +100,7 @@ def read_sidecar(path: str) -> Sidecar | None:
         return None
     text = read_input(where, "readable JSON")
     try:
-        return _parse(json.loads(text.decode()))
+        return _parse(parse_json(text.decode()))
     except Exception as e:  # JSON may be anything
         raise DataError(
             f"{where}: must be JSON of format {FORMAT} {VERSION}, but got: {reason(e)}. "

@@ -6,13 +6,13 @@
 Only the keys models and model-types are required, as in onert.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from odt.core.formats.file_kinds import folder_kind
 from odt.core.storage.atomic_files import AtomicFile, write_atomically
+from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import open_input, read_input, reading, shortened_json, unwritable
 from odt.errors import ModelError
 
@@ -46,7 +46,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
         open_input(path, "a JSON file", ModelError) as file,
         reading(path, "must be a JSON file", ModelError),
     ):
-        content = json.loads(file.read(MAX_BYTES))
+        content = parse_json(file.read(MAX_BYTES))
     if not isinstance(content, dict):
         raise ModelError(f"{path}: must be an object, but got {shortened_json(content)}")
     major = content.get("major-version", "1")
@@ -94,7 +94,7 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
     for target, data in contents.items():
         write_atomically(target, [data])
     with AtomicFile(folder / MANIFEST) as file:
-        file.write(json.dumps(content, indent=2).encode() + b"\n")
+        file.write(json_text(content, indent=2).encode() + b"\n")
 
 
 def _single_text(content: Mapping[str, Any], key: str, path: str) -> str:

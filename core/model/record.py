@@ -4,11 +4,11 @@ It is stored in the JSON file next to a data file, and in the metadata entry ODT
 model that was trained on the data. src/odt/datasets applies it to new data.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from odt.core.storage.json_text import json_text, parse_json
 from odt.dataclass import dataclass
 from odt.errors import DataError
 
@@ -70,7 +70,7 @@ class Record:
     def to_bytes(self) -> bytes:
         """The metadata entry of a model."""
         content = {"format": FORMAT, "version": VERSION, **self.to_json()}
-        return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        return json_text(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def is_channels_first(shape: Sequence[int]) -> bool:
@@ -117,7 +117,7 @@ def parse_record(name: str, data: bytes) -> Record:
     try:
         if len(data) > MAX_BYTES:
             raise ValueError(f"{len(data)} bytes")
-        content = json.loads(data.decode())
+        content = parse_json(data.decode())
         if (content["format"], content["version"]) != (FORMAT, VERSION):
             raise ValueError("another format or version")
         record = record_of(content)

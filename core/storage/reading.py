@@ -4,7 +4,6 @@ A reader opens a file with `open_input`, reads it inside `reading`, limits the s
 data with `guard`, and shows text from the file with `printable` or `listed`.
 """
 
-import json
 import math
 import os
 import re
@@ -17,6 +16,7 @@ from io import BufferedReader
 from itertools import islice
 from typing import Any
 
+from odt.core.storage.json_text import json_text
 from odt.errors import DataError, OdtError, one_line
 
 ABSENT = "no such file or directory"  # the system's message for a missing file
@@ -160,7 +160,7 @@ def printable(text: object, most: int = MAX_SHOWN) -> str:
 
 def shortened_json(value: object, most: int = 60) -> str:
     """Returns a value of a JSON file for messages, with at most `most` characters."""
-    text = json.dumps(value)
+    text = json_text(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

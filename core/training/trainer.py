@@ -48,7 +48,7 @@ from odt.kernels.rows.opdef import Array
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False, eq=False)
 class _Place:
     """A place in an epoch.
 

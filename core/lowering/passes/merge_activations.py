@@ -12,6 +12,7 @@ converter gave them axes.
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import erf, pi, sqrt
 from typing import Any, NamedTuple
 
@@ -22,12 +23,11 @@ from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.rows.opdef import Array
 
 MAX_OPERATORS = 12  # operators of a function, at most
-POINTS = np.linspace(-7, 7, 57)
 RTOL, ATOL = 1e-6, 1e-7  # of equal functions: scalars in files are float32
 
 
 class Activation(NamedTuple):
-    """An activation function with an operator: its options, and its values at POINTS."""
+    """An activation function with an operator: its options, and its values at some points."""
 
     op: str
     options: Mapping[str, Any]
@@ -49,16 +49,27 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "RELU6": lambda x: np.clip(x, 0, 6),
     "CUSTOM:Erf": np.vectorize(erf, [np.float64]),
 }
-# Each function in ACTIVATIONS has one of these.
+# Each activation function has one of these.
 CURVES = frozenset({"TANH", "LOGISTIC", "RELU6", "CUSTOM:Erf"})
-_U = sqrt(2 / pi) * (POINTS + 0.044715 * POINTS**3)
-_PHI2 = 1 + FUNCTIONS["CUSTOM:Erf"](POINTS * sqrt(0.5))
-ACTIVATIONS: Sequence[Activation] = (
-    Activation("SWISH", {}, POINTS * _logistic(POINTS)),
-    Activation("HARD_SWISH", {}, POINTS * np.clip(POINTS + 3, 0, 6) / 6),
-    Activation("GELU", {"approximate": True}, POINTS * (1 + np.tanh(_U)) / 2),
-    Activation("GELU", {"approximate": False}, POINTS * _PHI2 / 2),
-)
+
+
+@cache  # few files need them
+def _points() -> Array:
+    """The values of a variable at which functions are compared."""
+    return np.linspace(-7, 7, 57)
+
+
+@cache
+def _activations() -> Sequence[Activation]:
+    x = _points()
+    phi2 = 1 + FUNCTIONS["CUSTOM:Erf"](x * sqrt(0.5))
+    tanh = np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))
+    return (
+        Activation("SWISH", {}, x * _logistic(x)),
+        Activation("HARD_SWISH", {}, x * np.clip(x + 3, 0, 6) / 6),
+        Activation("GELU", {"approximate": True}, x * (1 + tanh) / 2),
+        Activation("GELU", {"approximate": False}, x * phi2 / 2),
+    )
 
 
 def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
@@ -88,7 +99,7 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
 def _functions(
     graph: LoweredGraph, y: int, makers: Mapping[int, Node]
 ) -> Iterator[tuple[int, Activation, set[int]]]:
-    """Yields each x of which y is one of ACTIVATIONS: x, the function, the tensors between."""
+    """Yields each x of which y is an activation: x, the function, the tensors between."""
     computed: dict[int, Node] = {}
     before = [y]
     if makers[y].op in ("MUL", "DIV"):
@@ -108,12 +119,12 @@ def _functions(
     for x in before[1:]:
         if reads[x] == 1:  # the functions are products of x and a function of x
             continue
-        values = {x: POINTS}
+        values = {x: _points()}
         with np.errstate(all="ignore"):
             result = _value(graph, y, computed, values)
         if result is None or graph.tensors[x].spec != graph.tensors[y].spec:
             continue
-        for activation in ACTIVATIONS:
+        for activation in _activations():
             curve = activation.curve
             # np.allclose would take most of the time of this pass
             if np.all(np.abs(result - curve) <= ATOL + RTOL * np.abs(curve)):

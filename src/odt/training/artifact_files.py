@@ -8,7 +8,6 @@ recipe.toml                   the other options; `odt train` reads it, too
 artifacts.json                the manifest: SHA-256 of the files, expected losses, version
 """
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Set
@@ -16,6 +15,7 @@ from typing import Any
 
 from odt.core.model.graph import FIXED
 from odt.core.model.model import Model
+from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import open_input, printable, read_input, reading, reason
 from odt.core.training.random_data import FLOATS
 from odt.dataclass import dataclass
@@ -91,7 +91,7 @@ class Manifest:
             },
             "data": {"losses": list(self.data)},
         }
-        return (json.dumps(content, indent=2) + "\n").encode()
+        return (json_text(content, indent=2) + "\n").encode()
 
 
 def model_of(files: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def read_manifest(folder: str) -> Manifest:
     """
     path = os.path.join(folder, MANIFEST)
     with reading(path, "must be a manifest as odt writes it", ModelError):
-        content = json.loads(read_input(path, "a manifest of artifacts", ModelError, MAX_BYTES))
+        content = parse_json(read_input(path, "a manifest of artifacts", ModelError, MAX_BYTES))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"no format {FORMAT}")
         version = content.get("version")
@@ -296,7 +296,7 @@ def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
             values[key] = list(value) if isinstance(value, tuple) else value
     # A value in JSON is one in TOML, except that TOML escapes the control character DEL.
     lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        f"{key} = {json_text(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
         for key, value in values.items()
     ]
     return "\n".join(lines) + "\n"
