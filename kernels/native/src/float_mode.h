@@ -28,7 +28,7 @@ static inline uint32_t get_float_mode(void) {
   return mode;
 }
 /* No part of a caller, which might have compared numbers before it: FPSCR holds the result, too. */
-static inline __attribute__((noinline)) void set_float_mode(uint32_t mode) {
+static __attribute__((noinline, unused)) void set_float_mode(uint32_t mode) {
   __asm__ volatile("vmsr fpscr, %0" : : "r"(mode));
 }
 #else                   /* this processor has no such mode */
