@@ -24,7 +24,7 @@ INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_
   for (int64_t q = 0; q < g->blocks; q++) {
     const float *left = a + q * g->left_block_stride, *b = c->b + q * c->block_stride;
     for (int64_t k = 0; k < g->depth; k++, left += g->left_depth_stride, b += c->depth_stride)
-      TILE_ADD_PRODUCT(sums, m, n, left[i * g->left_row_stride], b, at);
+      TILE_ADD_PRODUCT(sums, m, n, left[i * g->left_row_stride], b + at[j]);
   }
   if (n > 1 || c->lanes == LANES) F(tile_store)(sums, y, g->columns, c->to, m, n);
   else { /* one vector */ float part[MAX_MR][LANES];

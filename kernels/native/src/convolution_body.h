@@ -98,7 +98,7 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
     for (const value_offsets *v = t->values, *end = v + t->count; v < end; v++) {               \
       const float *from = w + v->w;                                                             \
       int64_t read = v->x;                                                                      \
-      TILE_ADD_PRODUCT(sums, ROWS_OF(n), n, x[i][read], from, at);                              \
+      TILE_ADD_PRODUCT(sums, ROWS_OF(n), n, x[i][read], from + at[j]);                          \
     }                                                                                           \
     F(store_results)(sums, y, out, unit, e, ROWS_OF(n), n);                                     \
   }
@@ -112,7 +112,7 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
   }
 #undef ROWS_OF
 /* Rows of a tile of n vectors: enough accumulators to hide the latency of a multiply-add. */
-#define ROWS_OF(n) (MR >= 8 ? MR : (n) == 1 ? 2 * MR : MR * NR / (n))
+#define ROWS_OF(n) (MR >= 8 ? MR : (n) == 1 ? WIDE_MR : MR * NR / (n))
 CORRELATE_TILE(1, tile, ROWS_OF(1))
 CORRELATE_TILE(2, tile, ROWS_OF(2))
 #if NR == 3

@@ -11,7 +11,7 @@
     F(tile_add_outer_products)(acc, dy, out, in, at, pixels, m, n);                               \
     F(tile_store)(acc, sums, step, to, m, n);                                                     \
   }
-FILTER_TILE(filter_wide, 2 * MR, 1)
+FILTER_TILE(filter_wide, WIDE_MR, 1)
 FILTER_TILE(filter_rows, MR, 1)
 FILTER_TILE(filter_rows, MR, 2)
 FILTER_TILE(filter_row, 1, 1)
@@ -57,10 +57,10 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
       for (int i = 0; i < n; i++) at[i] = i * LANES;
     }
     for (int64_t o = begin_at; o < end_at;) {
-      int64_t left = end_at - o, most = n == 1 ? 2 * MR : n == 2 ? ROWS_OF(2) : MR;
+      int64_t left = end_at - o, most = n == 1 ? WIDE_MR : n == 2 ? ROWS_OF(2) : MR;
       int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
       int64_t rows = left >= MR ? MR : 1;
-      if (left >= most && (most == 2 * MR || !split)) rows = most;
+      if (left >= most && (most == WIDE_MR || !split)) rows = most;
       for (int64_t i = o + rows; i < o + 2 * rows && i < end_at; i++)
         for (int v = 0; v < n; v++) __builtin_prefetch(sums + i * step + to[v]);
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
@@ -168,14 +168,14 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
     UNROLL(i, m, UNROLL(j, n, acc[i][j] = F(load)(sums + to[i] + j * LANES)));                    \
     for (int p = 0; p < pixels; p++) {                                                            \
       const float *x = in[p], *from = dy + out[p];                                                \
-      TILE_ADD_PRODUCT(acc, m, n, x[tap[i]], from, at);                                           \
+      TILE_ADD_PRODUCT(acc, m, n, x[tap[i]], from + at[j]);                                       \
     }                                                                                             \
     UNROLL(i, m, UNROLL(j, n, F(store)(sums + to[i] + j * LANES, acc[i][j])));                    \
   }
 #undef TAP_ROWS
 #undef MAX_TAP_ROWS
-#define TAP_ROWS (MR == 8 ? 9 : MR)         /* 9 divides the values of windows of 3×3 */
-#define MAX_TAP_ROWS (MR == 8 ? 9 : 2 * MR) /* of one vector, which has fewer accumulators */
+#define TAP_ROWS (MR == 8 ? 9 : MR)          /* 9 divides the values of windows of 3×3 */
+#define MAX_TAP_ROWS (MR == 8 ? 9 : WIDE_MR) /* of one vector, which has fewer accumulators */
 TAP_TILE(MAX_TAP_ROWS, 1)
 TAP_TILE(TAP_ROWS, 2)
 #undef TAP_TILE

@@ -4,13 +4,14 @@
 
 #include "tile.h"
 
-/* Adds products of m rows and n units over a vector of the depth, of which x has only `mask`. */
+/* Adds products of m rows and n units over a vector of the depth, of which x has only `mask`. The
+   addresses of row i and unit j are expressions of i and of j. */
 #undef ADD_DOTS
-#define ADD_DOTS(k, mask)                                                     \
+#define ADD_DOTS(xs, ws, mask)                                                \
   do {                                                                        \
     F(vec) a[MAX_MR];                                                         \
-    UNROLL(i, m, a[i] = mask(F(load)(x + i * depth + (k))));                  \
-    UNROLL(j, n, F(vec) v = F(load)(w + j * depth + (k));                     \
+    UNROLL(i, m, a[i] = mask(F(load)(xs)));                                   \
+    UNROLL(j, n, F(vec) v = F(load)(ws);                                      \
            UNROLL(i, m, sums[i * n + j] += a[i] * v; KEEP(sums[i * n + j]))); \
   } while (0)
 
@@ -39,9 +40,18 @@ INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, flo
   lane = lane < (int32_t)rest;
   UNROLL(q, m * n, sums[q] = (F(vec)){0});
 #define REST(v) F(masked)(lane, v)
-  ADD_DOTS(0, REST);
+  ADD_DOTS(x + i * depth, w + j * depth, REST);
 #undef REST
-  for (int64_t k = rest; k < depth; k += LANES) ADD_DOTS(k, );
+  if (USES_BLOCKS) {
+    const float *row[MAX_MR], *unit[MAX_MR];
+    UNROLL(i, m, row[i] = x + i * depth + rest);
+    UNROLL(j, n, unit[j] = w + j * depth + rest);
+    FOUR_BLOCKS(u, (depth - rest) / LANES, UNROLL(i, m, ADVANCE(row[i], 4 * LANES));
+                UNROLL(j, n, ADVANCE(unit[j], 4 * LANES)),
+                ADD_DOTS(row[i] + u * LANES, unit[j] + u * LANES, ));
+    rest = depth;
+  }
+  for (int64_t k = rest; k < depth; k += LANES) ADD_DOTS(x + i * depth + k, w + j * depth + k, );
 #if LANES >= 16
   ADD_HALVES(8);
 #endif

@@ -1,14 +1,5 @@
 /* Depthwise convolution in strips: windows side by side share the values that they read. */
 
-/* Advances a pointer by a step. Compilers would keep all multiples of the step in registers, of
-   which there are too few. */
-#undef NEXT
-#define NEXT(p, step)      \
-  do {                     \
-    (p) += (step);         \
-    __asm__("" : "+r"(p)); \
-  } while (0)
-
 /* Loads value k of a row that n windows side by side read, if it is inside the image, and runs
    `use` for each tap b that takes it, of result i. */
 #undef EACH_VALUE
@@ -17,7 +8,7 @@
       k, n + cols - 1, if ((k >= cols / 2 && k < n + cols / 2) || (k >= from && k < to)) { \
         F(vec) read = F(load)(value);                                                      \
         UNROLL(b, cols, int i = k - b; if (i >= 0 && i < n) use);                          \
-      } NEXT(value, step))
+      } ADVANCE(value, step))
 
 /* Computes `count` strips of n results side by side in each row, from column `first` on. */
 INLINE void F(depthwise_strips)(const depthwise_job *job, const strip_rows *s, int64_t at,
@@ -43,10 +34,11 @@ INLINE void F(depthwise_strips)(const depthwise_job *job, const strip_rows *s, i
       if (c.clamp) UNROLL(i, n, v[i] = F(clamp)(v[i], c.lo, c.hi));
       if (c.relu_mask) {
         const float *mask = c.relu_mask + out;
-        UNROLL(i, n, v[i] = F(relu_masked)(v[i], F(load)(mask), c.lo, c.hi); NEXT(mask, out_step));
+        UNROLL(i, n, v[i] = F(relu_masked)(v[i], F(load)(mask), c.lo, c.hi);
+               ADVANCE(mask, out_step));
       }
       float *y = c.y + out;
-      UNROLL(i, n, F(store)(y, v[i]); NEXT(y, out_step));
+      UNROLL(i, n, F(store)(y, v[i]); ADVANCE(y, out_step));
     }
 }
 
@@ -66,7 +58,7 @@ INLINE void F(depthwise_filter_strips)(const depthwise_job *job, const strip_row
       const float *x = c.x + (row->x + col * step + first_tap * s->x_row + at);
       const float *dy = c.dy + (row->out + col * out_step + at);
       F(vec) d[MAX_MR];
-      UNROLL(i, n, d[i] = F(load)(dy); NEXT(dy, out_step));
+      UNROLL(i, n, d[i] = F(load)(dy); ADVANCE(dy, out_step));
       UNROLL(
           a, 3, if (a >= low && a < low + row->taps) {
             const float *value = x + a * s->x_row;

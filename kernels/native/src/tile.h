@@ -5,6 +5,9 @@
 
 #define MAX_MR 16
 
+/* Rows of a tile of one vector: more, unless their operands would not fit into registers, too. */
+#define WIDE_MR (USES_BLOCKS ? MR : 2 * MR)
+
 typedef F(vec) F(tile)[MAX_MR][MAX_MR];
 
 INLINE void F(tile_clear)(F(tile) sums, int m, int n) {
@@ -31,12 +34,13 @@ INLINE void F(tile_store)(F(tile) sums, float *to, int64_t row_stride, const int
 #define KEEP(v) (void)0
 #endif
 
-/* sums[i][j] += a b[at[j]]: one step along the depth. `a` is the float of row i, an expression of
-   i. This is a macro so that `a` is broadcast directly from memory. */
-#define TILE_ADD_PRODUCT(sums, m, n, a, b, at)                                \
+/* sums[i][j] += a b: one step along the depth. `a` is the float of row i, an expression of i, and b
+   the address of vector j, one of j. This is a macro so that `a` is broadcast directly from
+   memory. */
+#define TILE_ADD_PRODUCT(sums, m, n, a, b)                                    \
   do {                                                                        \
     F(vec) tile_b[MAX_MR];                                                    \
-    UNROLL(j, n, tile_b[j] = F(load)((b) + (at)[j]));                         \
+    UNROLL(j, n, tile_b[j] = F(load)(b));                                     \
     UNROLL(i, m, F(vec) tile_a = F(broadcast)(a);                             \
            UNROLL(j, n, sums[i][j] += tile_a * tile_b[j]; KEEP(sums[i][j]))); \
   } while (0)
@@ -57,9 +61,18 @@ INLINE void F(tile_add_products)(F(tile) sums, const float *const *x, int64_t de
     for (; k + LANES <= depth; k += LANES) {
       F(vec) a[MAX_MR];
       UNROLL(i, m, a[i] = F(load)(x[i] + k));
-      UNROLL(l, LANES, TILE_ADD_PRODUCT(sums, m, n, a[i][l % LANES], b, at); b += depth_stride);
+      UNROLL(l, LANES, TILE_ADD_PRODUCT(sums, m, n, a[i][l % LANES], b + at[j]); b += depth_stride);
     }
-  for (; k < depth; k++, b += depth_stride) TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
+  if (USES_BLOCKS && depth_stride == LANES) {
+    const float *a[MAX_MR], *from[MAX_MR];
+    UNROLL(i, m, a[i] = x[i]);
+    UNROLL(j, n, from[j] = b + at[j]);
+    FOUR_BLOCKS(u, depth, UNROLL(i, m, ADVANCE(a[i], 4));
+                UNROLL(j, n, ADVANCE(from[j], 4 * LANES)),
+                TILE_ADD_PRODUCT(sums, m, n, a[i][u], from[j] + u * LANES));
+    return;
+  }
+  for (; k < depth; k++, b += depth_stride) TILE_ADD_PRODUCT(sums, m, n, x[i][k], b + at[j]);
 }
 
 /* sums[i][j] += Σ over p of a[a_at[p] + i] b[p][at[j]]. */
@@ -74,8 +87,13 @@ INLINE void F(tile_add_outer_products)(F(tile) sums, const float *a, const int64
              UNROLL(j, n, v[q][j] = F(load)(b[p + q] + at[j])));
       UNROLL(q, 3, UNROLL(i, m, UNROLL(j, n, sums[i][j] += u[q][i / LANES][i % LANES] * v[q][j])));
     }
+  if (USES_BLOCKS) {
+    FOUR_BLOCKS(u, count, a_at += 4; b += 4, const float *from = a + a_at[u];
+                TILE_ADD_PRODUCT(sums, m, n, from[i], b[u] + at[j]));
+    return;
+  }
   for (; p < count; p++) {
     const float *from = a + a_at[p];
-    TILE_ADD_PRODUCT(sums, m, n, from[i], b[p], at);
+    TILE_ADD_PRODUCT(sums, m, n, from[i], b[p] + at[j]);
   }
 }
