@@ -1,6 +1,5 @@
 """Topological order: each operator of a file follows the operators whose results it reads."""
 
-import heapq
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
@@ -19,6 +18,8 @@ def topological_order(nodes: Sequence[Node], sources: AbstractSet[int]) -> tuple
     producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in sources}
     if all(producer.get(i, -1) < k for k, node in enumerate(nodes) for i in node.inputs):
         return tuple(nodes)  # as most files have them
+    import heapq
+
     readers: dict[int, list[int]] = {}
     missing = [0] * len(nodes)
     for k, node in enumerate(nodes):

@@ -73,12 +73,14 @@ KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library, flatbuffers and threadpoolctl, which only some runs need,
 # may be imported inside functions; parts of odt by a command, so that `--help` loads no NumPy.
-MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "pathlib", "shutil", "tempfile"}
-MAYBE_LATE |= {"concurrent", "threadpoolctl", "tomllib", "urllib", "webbrowser", "zipfile"}
+MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "json", "pathlib", "shutil"}
+MAYBE_LATE |= {"concurrent", "tempfile", "threadpoolctl", "tomllib", "urllib", "webbrowser"}
+MAYBE_LATE |= {"zipfile"}
 # What only files of one format need is loaded when such a file is read or written.
 ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
-# files, augments samples, computes the integers of quantized models, and shows progress.
+# files, augments samples, begins from a folder of artifacts, computes the integers of quantized
+# models, and shows progress.
 SOME_RUNS = (
     "odt.core.export.",
     "odt.core.formats.nnpackage",
@@ -88,6 +90,7 @@ SOME_RUNS = (
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
     "odt.progress",
+    "odt.training.first_steps",
     "odt.training.live_curves",
     "odt.training.progress_bar",
 )

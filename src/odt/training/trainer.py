@@ -25,7 +25,6 @@ from odt.training.callbacks import Callback, History
 from odt.training.checkpoint_state import CheckpointState, resume_from
 from odt.training.checkpoints import Checkpoints
 from odt.training.evaluation import SessionEvaluation
-from odt.training.first_steps import trainer_from_folder
 from odt.training.fit_warnings import clipped_activations
 from odt.training.fitting import Fit, pair
 from odt.training.opening import open_session
@@ -512,6 +511,8 @@ class Trainer(Closing):
             ModelError: if a file is missing, changed or newer than this version of odt, the
                 checkpoint is another model's, or the first losses are not those of the workstation.
         """
+        from odt.training.first_steps import trainer_from_folder
+
         return trainer_from_folder(cls, folder, checkpoint, check, **options)
 
     # ---- loops written by hand
