@@ -7,6 +7,7 @@ import numpy as np
 from odt.core.data.column import Column
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
+from odt.kernels.rows.lossdef import Check, LabelCheck
 from odt.kernels.rows.opdef import Array
 
 
@@ -27,9 +28,9 @@ class ArraySamples:
         """Takes over the arrays of a data set without weights."""
         assert data.weights is None
         self._data, self.length = data, data.length
-        self._columns = data.inputs + data.targets
-        self._copies = [_copies(column) for column in self._columns]
-        self._arrays: Sequence[Array] = [np.asarray(column.rows) for column in self._columns]
+        columns = data.inputs + data.targets
+        self._readings = [_Reading(*each) for each in zip(columns, data.checks, strict=True)]
+        self._arrays: Sequence[Array] = [np.asarray(column.rows) for column in columns]
 
     def replace(self, arrays: Sequence[Array]) -> None:
         """Replaces the arrays: those of the inputs, then those of the targets."""
@@ -37,19 +38,13 @@ class ArraySamples:
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples that follow one another, as `DataSet.read` does."""
-        rows = slice(samples[0], samples[-1] + 1)
-        columns = zip(self._columns, self._copies, self._data.checks, self._arrays, strict=True)
-        outs = (*inputs, *targets)
-        for (column, copies, check, array), out in zip(columns, outs, strict=True):
-            if copies:
-                part = array if len(out) == self.length else array[rows]
-                values = out.reshape(part.shape, copy=False)
-                np.copyto(values, part, casting="unsafe")
-                fits = part.dtype == out.dtype or (values == part).all()
-            else:
-                column.with_rows(array).read(rows, out)
-                fits = True
-            if not fits or check(out) is not None:
+        for reading, array, out in zip(
+            self._readings, self._arrays, (*inputs, *targets), strict=True
+        ):
+            part = array
+            if len(out) != self.length:
+                part = array[samples[0] : samples[-1] + 1]
+            if not reading.read(part, out):
                 self._as_data_set().read(samples, inputs, targets)  # raises the error
 
     def check_all(self) -> None:
@@ -60,8 +55,30 @@ class ArraySamples:
         return self._data.with_arrays(self._arrays)
 
 
-def _copies(column: Column) -> bool:
-    """Whether values are copied: those of the model's dtype, and integers for integers."""
-    changes = column.file is not None or column.scale or column.quantization is not None
-    both = column.rows.dtype, column.spec.dtype
-    return not changes and (both[0] == both[1] or all(dtype.kind in "iu" for dtype in both))
+class _Reading:
+    """How samples of a form are read into memory of the model's dtype."""
+
+    def __init__(self, column: Column, check: Check) -> None:
+        self._column, self._check = column, check
+        dtypes = column.rows.dtype, column.spec.dtype
+        integers = all(dtype.kind in "iu" for dtype in dtypes)
+        changes = column.file is not None or column.scale or column.quantization is not None
+        self._copies = not changes and (integers or dtypes[0] == dtypes[1])
+        self._narrows = dtypes[0] != dtypes[1]
+        # Labels that pass the check fit.
+        is_label = integers and dtypes[0].isnative and isinstance(check, LabelCheck)
+        self._checks_first = self._copies and is_label
+
+    def read(self, part: Array, out: Array) -> bool:
+        """Reads samples; returns whether their values pass the check."""
+        if not self._copies:
+            self._column.with_rows(part).read(slice(0, len(part)), out)
+            return self._check(out) is None
+        if self._checks_first and self._check(part) is not None:
+            return False
+        values = out.reshape(part.shape, copy=False)
+        values[...] = part
+        if self._checks_first:
+            return True
+        fits = not self._narrows or bool((values == part).all())
+        return fits and self._check(out) is None

@@ -1,13 +1,14 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from odt.core.planning.plan import Call
 from odt.core.planning.step_mode import Loop, Update
 from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.batch import Batch, Fill, Look
+from odt.core.runtime.bound_batch import BoundBatch
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.packed_weights import PackedWeights
 from odt.core.runtime.parameters import Parameters
@@ -164,6 +165,37 @@ class Engine:
         self.sums.add_up(self._team)
         self._accumulated = before + samples
         return loss
+
+    def bind(self, samples: int, scales: Sequence[float], fill: Fill) -> Callable[[], float] | None:
+        """Binds `accumulate` to batches for which no gradients are accumulated before.
+
+        Args:
+            samples: as for `run`, like all that follow.
+            scales: as for `run`.
+            fill: as for `run`.
+
+        Returns:
+            A function without arguments; None if a step is more than one compiled call.
+        """
+        assert self._adding is not None, "a batch was accumulated"
+        runs, parameters = self._adding.runs(samples), self.parameters
+        program = runs[0][0].program
+        prepares = self.packed.arrays or parameters.rounding or parameters.ranges.ends
+        one_call = len(runs) == len(runs[0]) == 1 and program.loops is not None
+        if not one_call or prepares or program.masks or program.seen or not self.sums.are_complete:
+            return None
+        batch = Batch(samples, scales, fill, None, update=1)
+        parts = self._workers[0], self._team, self.plans.plans
+        bound, adds = BoundBatch(runs[0][0], batch, *parts), self.sums.adds[0]
+
+        def accumulate() -> float:
+            assert not self._accumulated, "this is the first batch of the update"
+            adds[0] = False
+            loss = bound.run()
+            self._accumulated = samples
+            return loss
+
+        return accumulate
 
     def apply(self, *, keep: bool = False) -> None:
         """Updates the parameters by the accumulated gradients, and resets these to zero.

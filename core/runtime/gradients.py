@@ -200,6 +200,11 @@ class Gradients:
             each_thread.append(one_loop(calls))
         return each_thread if threads == 1 else [bind_side_by_side(each_thread)]
 
+    @property
+    def are_complete(self) -> bool:
+        """Whether one worker's sums need no further call before an update."""
+        return len(self.sums) == 1 and not (self.met or self._tasks(update=False))
+
     def add_up(self, team: Team) -> None:
         """Adds the sums of all workers to those of the first."""
         if tasks := self._tasks(update=False):

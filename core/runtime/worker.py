@@ -93,7 +93,7 @@ class Worker:
         if program.seen:
             self._see(program, run.count)
         if program.statistics:  # of the whole batch, which is one run
-            self._move_statistics(program)
+            self.bind_statistics(program)()
 
     def _draw_masks(self, program: Program, step: int, first: int) -> None:
         if program not in self._draws:
@@ -101,11 +101,12 @@ class Worker:
         self._origin[:] = self._parameters.mask_seed % 2**64, step, first
         self._draws[program]()
 
-    def _move_statistics(self, program: Program) -> None:
+    def bind_statistics(self, program: Program) -> Callable[[], None]:
+        """Returns the call that moves running statistics towards those of a program's batch."""
         if program not in self._moves:
             bind = self._parameters.statistics.bind
             self._moves[program] = in_order(bind(*each) for each in program.statistics)
-        self._moves[program]()
+        return self._moves[program]
 
     def take(self, run: Run, batch: Batch, loss: float) -> None:
         """Takes the loss of a micro-batch.

@@ -196,9 +196,39 @@ def accumulate(
     try:
         return engine.accumulate(len(order), scales, _filler(data, order, 0), look)
     except NotFiniteError as e:
-        raise NotFiniteLossError(
-            f"the loss must be finite, but {_label(engine, e.value)} is not."
-        ) from None
+        raise _not_finite(engine, e) from None
+
+
+def bind_accumulate(
+    engine: Engine, data: Data, samples: int, reduction: str, scale: float
+) -> Callable[[], float] | None:
+    """Binds `accumulate` to the first samples of a source that has others in each step.
+
+    It must begin a new sum of gradients. Returns None if a step is more than one compiled call.
+    """
+    assert data.weights is None
+    scales = [scale * s for s in engine.loss_scales(samples, reduction)]
+    order = range(samples)
+
+    def fill(arrays: Samples, at: int, count: int) -> None:
+        data.read(order, arrays.inputs, arrays.targets)
+
+    run = engine.bind(samples, scales, fill)
+    if run is None:
+        return None
+
+    def step() -> float:
+        try:
+            return run()
+        except NotFiniteError as e:
+            raise _not_finite(engine, e) from None
+
+    return step
+
+
+def _not_finite(engine: Engine, error: NotFiniteError) -> NotFiniteLossError:
+    label = _label(engine, error.value)
+    return NotFiniteLossError(f"the loss must be finite, but {label} is not.")
 
 
 def _label(engine: Engine, value: str) -> str:

@@ -35,6 +35,7 @@ from odt.core.training.passes import (
     Seen,
     Totals,
     accumulate,
+    bind_accumulate,
     evaluate,
     predict,
     unseen,
@@ -455,6 +456,23 @@ class Trainer(Closing):
         self._accumulating = engine
         order = range(samples) if isinstance(samples, int) else samples
         return accumulate(engine, data, order, self.info.reduction, scale, look)
+
+    def bind_accumulate(
+        self, data: Data, samples: int, scale: float = 1.0
+    ) -> Callable[[], float] | None:
+        """Binds `accumulate` to the first samples of a source that has others in each step.
+
+        Args:
+            data: source of the samples, without weights.
+            samples: number of samples, for which `accumulate` was called before.
+            scale: factor of the loss and its gradients.
+
+        Returns:
+            A function without arguments, to be called while there are no accumulated gradients;
+            None if a step is more than one compiled call.
+        """
+        assert self._accumulating is not None, "a batch was accumulated"
+        return bind_accumulate(self._accumulating, data, samples, self.info.reduction, scale)
 
     def apply_gradients(self, *, keep: bool = False) -> None:
         """Updates the weights by the accumulated gradients, and resets these to zero.

@@ -51,6 +51,24 @@ def _finite(rows: Array) -> bool:
     return math.isfinite(rows.min()) and math.isfinite(rows.max())
 
 
+@dataclass(frozen=True, slots=True)
+class LabelCheck:
+    """Checks that labels are 0 to classes − 1."""
+
+    classes: int
+
+    def __call__(self, rows: Array) -> tuple[int, str] | None:
+        """Returns the first invalid row and the reason, or None."""
+        # Without their sign, negative numbers are large.
+        if not rows.size or rows.view(f"u{rows.itemsize}").max() < self.classes:
+            return None
+        for k, row in enumerate(rows):
+            for label in (row.min(), row.max()):
+                if not 0 <= label < self.classes:
+                    return k, f"labels must be 0 … {self.classes - 1}, but got {label}"
+        raise AssertionError("no label is at fault")
+
+
 def any_finite(output: TensorSpec) -> Check:
     """Returns the check for targets that may be any finite values."""
     return check_finite

@@ -7,8 +7,8 @@ typedef struct {
   float epsilon;
 } F(instance_job);
 
-/* Runs a statement for each value of rows `from` to `end` of block b: i is its index in x, and c its
-   index in the row. */
+/* Runs a statement for each value of rows `from` to `end` of block b, where i is its index in x, and
+   c its index in the row. */
 #define EACH_VALUE(from, end, ...)                                     \
   for (int64_t s = from; s < (end); s++) {                             \
     const int64_t beyond = s > b.rows ? s - b.rows : 0;                \

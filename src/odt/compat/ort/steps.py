@@ -1,6 +1,6 @@
 """Steps as ONNX Runtime counts them: gradients are summed until they are reset."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,8 @@ class Steps:
         # The last call: forms of its arguments, and its samples.
         self._forms: list[Any] = []
         self._last: tuple[Batch, ArraySamples] | None = None
+        # Runs a training step on these; None if its parts were not looked up, or are several calls.
+        self._bound: Callable[[], float] | None = None
 
     def samples(self, forms: list[Any], arrays: Sequence[Array]) -> tuple[Batch, Samples] | None:
         """Returns the samples of a call if its arguments have the forms of those of the last call.
@@ -105,7 +107,7 @@ class Steps:
             DataError: if shapes or dtypes do not match the model.
         """
         data = trainer.session.open(_alone(batch.x), _alone(batch.y), batch.weights)
-        self._last = None
+        self._last = self._bound = None
         if batch.arguments is not None and data.weights is None:
             self._forms, self._last = forms, (batch, ArraySamples(data))
         return batch, data
@@ -132,6 +134,11 @@ class Steps:
             DataError: if values cannot be used; gradients that are not reset do not change.
         """
         core = trainer.session.build(weighted=batch.weights is not None)
+        if train and self._bound is not None and self._reset and not core.gradients:
+            self._sums = {}
+            loss = self._bound()
+            self._reset = False
+            return loss + batch.constant
         size, samples = core.info.batch_size, data.length
         before = self._begin(core, data, size) if train else {}
         loss = 0.0
@@ -145,6 +152,8 @@ class Steps:
                 loss += scale * core.step(data, part, update=False, look=look)
         if train:
             self._reset = False
+            if isinstance(data, ArraySamples) and samples <= size and outputs is None:
+                self._bound = core.bind_accumulate(data, samples, batch.factor)
         for i, a in before.items():
             np.add(core.gradients[i], a, out=core.gradients[i])
         return loss + batch.constant
@@ -190,7 +199,8 @@ class Steps:
     def carry(self, trainer: Trainer) -> None:
         """Keeps the sums in memory of their own, because the trainer ends."""
         sums = self._sums or trainer.session.build().gradients
-        self._sums, self._last = {i: a.copy() for i, a in sums.items()}, None
+        self._sums = {i: a.copy() for i, a in sums.items()}
+        self._last = self._bound = None
 
 
 def _alone(arrays: Sequence[Array]) -> Any:

@@ -1,0 +1,123 @@
+"""Steps on arrays of the forms of the last ones, of which Module looks up most once."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.batch_norm_network import RATE, STATISTICS, Reference, batches, network
+
+import odt
+from odt.compat.ort import artifacts
+from odt.compat.ort.api import CheckpointState, Module, Optimizer
+from odt.kernels.rows.opdef import Array
+
+TRAINED = "w1", "gamma", "beta", "w2", "b2"
+BATCHES = list(batches(*(8,) * 6))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[tuple[CheckpointState, Module, Optimizer]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", odt.OdtWarning)
+        artifacts.generate_artifacts(
+            network(tmp_path / "m.onnx"),
+            requires_grad=TRAINED,
+            frozen_params=STATISTICS,
+            loss=artifacts.LossType.CrossEntropyLoss,
+            optimizer=artifacts.OptimType.SGD,
+            artifact_directory=tmp_path,
+        )
+    state = CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    with Module(tmp_path / "training_model.onnx", state, tmp_path / "eval_model.onnx") as module:
+        optimizer = Optimizer(tmp_path / "optimizer_model.onnx", module)
+        optimizer.set_learning_rate(RATE)
+        yield state, module, optimizer
+
+
+def values(state: CheckpointState) -> dict[str, Array]:
+    return {name: p.data for name, p in state.parameters}
+
+
+def test_steps_train_as_the_first_ones(parts: tuple[Any, Module, Optimizer]) -> None:
+    """With other forms of arrays and evaluation between them, and other batches in each."""
+    state, module, optimizer = parts
+    reference = Reference()
+    for number, (x, labels) in enumerate(BATCHES):
+        if number == 4:
+            module.eval()(x, labels)
+            module.train()
+        arrays = (np.asfortranarray(x), labels.astype(np.int32)) if number == 3 else (x, labels)
+        assert module(*arrays) == pytest.approx(reference.step(x, labels, TRAINED), abs=1e-5)
+        optimizer.step()
+        module.lazy_reset_grad()
+    for name, a in values(state).items():
+        np.testing.assert_allclose(a, reference.w[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_step_adds_to_gradients_until_a_reset(parts: tuple[Any, Module, Optimizer]) -> None:
+    _, module, optimizer = parts
+    optimizer.set_learning_rate(0)
+
+    def gradient(*arrays: Array, resets: bool = True) -> Array:
+        module(*arrays)
+        optimizer.step()
+        result = module.gradient("w2")
+        assert result is not None
+        if resets:
+            module.lazy_reset_grad()
+        return result
+
+    each = [gradient(*arrays) for arrays in BATCHES]
+    gradient(*BATCHES[0], resets=False)
+    both = gradient(*BATCHES[1])
+    np.testing.assert_allclose(both, each[0] + each[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(gradient(*BATCHES[2]), each[2])
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        (0, np.nan, "sample 5: values must be finite, but got nan"),
+        (0, np.inf, "sample 5: values must be finite, but got inf"),
+        (1, -1, "sample 5: labels must be 0 … 2, but got -1"),
+        (1, 3, "sample 5: labels must be 0 … 2, but got 3"),
+        (1, 2**32, r"sample 5: values must fit into int32, but got 4294967296"),
+    ],
+)
+def test_values_are_checked_in_each_step(
+    argument: int, value: float, message: str, parts: tuple[Any, Module, Optimizer]
+) -> None:
+    state, module, optimizer = parts
+    for x, labels in BATCHES[:3]:
+        module(x, labels)
+        optimizer.step()
+        module.lazy_reset_grad()
+    before = values(state)
+    bad = [a.copy() for a in BATCHES[3]]
+    bad[argument][5] = value
+    with pytest.raises(odt.DataError, match=message):
+        module(*bad)
+    assert all(a.tobytes() == before[name].tobytes() for name, a in values(state).items())
+    module(*BATCHES[3])
+    optimizer.step()
+
+
+def test_a_loss_that_is_not_finite_discards_gradients(
+    parts: tuple[Any, Module, Optimizer],
+) -> None:
+    state, module, optimizer = parts
+    for x, labels in BATCHES[:3]:
+        module(x, labels)
+        optimizer.step()
+        module.lazy_reset_grad()
+    before = values(state)
+    x, labels = BATCHES[3]
+    with pytest.raises(odt.TrainingError, match="the loss must be finite, but"):
+        module(np.full_like(x, 3e38) * np.sign(x), labels)
+    with pytest.raises(odt.TrainingError, match="must follow a training step"):
+        optimizer.step()
+    assert all(a.tobytes() == before[name].tobytes() for name, a in values(state).items())
+    assert np.isfinite(module(x, labels))
