@@ -21,7 +21,6 @@ from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
-from odt.kernels.native.updates import make_origin
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.schedules import IN_C
@@ -171,8 +170,8 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
     adds = training.sums.adds[0]
     sums += [Weights("micro-batches before", adds)] if size < schedule.batch else []
-    origin = make_origin()
-    sums += [Weights("origin of random numbers", origin)] if training.plan.masks else []
+    origin, draws = trainer.parameters.origin, bool(training.plan.masks or trainer.info.qas)
+    sums += [Weights("origin of random numbers", origin)] if draws else []
     memory = [a.values for a in (*weights, *state, *sums)]
     scales_of: Any = training.loss_scales  # which computes with terms as with numbers
     scales = scales_of(Term("batch"), trainer.info.reduction)
@@ -236,7 +235,6 @@ def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
     assert optimizer is not None
     options = {
         f"the schedule {info.schedule}": bool(info.schedule) and type(info.schedule) not in IN_C,
-        "weights that stay integers": info.qas,
         "moving ranges of activations": bool(trainer.parameters.ranges.ends),
         "weights of other types than float32": not _is_compiled(trainer.parameters.rounding),
         "accumulated gradients": info.accumulate > 1,

@@ -11,11 +11,15 @@ Source: Lin et al., *On-Device Training Under 256KB Memory* (2022), section 3.1;
 Learning with Limited Numerical Precision* (2015), for the rounding.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native.binding import Calls
+from odt.kernels.native.updates import bind_update_integers
 from odt.kernels.rows.opdef import TILE, Array
 
 # Updates real numbers by a gradient; both are flat; the mapping holds a part of each slot.
@@ -39,8 +43,10 @@ class IntegerWeights:
         scale, zero = first.scale, first.zero_point
         if rows is not None and scale.size > 1 and first.axis == 0:
             scale, zero = scale[rows], zero[rows]
+        self._units = Quantization(scale, zero, first.axis)
         inner = int(np.prod(integers.shape[first.axis + 1 :], dtype=int))
         flat = integers.reshape(-1, copy=False)
+        self._inner = flat.size if scale.size == 1 else inner
         if scale.size == 1:
             shape, along = (1, flat.size), (1, 1)
         elif inner == 1:  # units are columns
@@ -53,6 +59,41 @@ class IntegerWeights:
         self._shape = flat.reshape(shape, copy=False).shape
         self._scale = scale.reshape(along).astype(np.float32)
         self._zero = zero.reshape(along).astype(np.float32)
+
+    def bind_part(
+        self,
+        name: str,
+        part: slice,
+        gradient: Array,
+        slots: Sequence[Array],
+        numbers: Any,
+        weight: int,
+        origin: Array,
+    ) -> Calls:
+        """Returns the compiled update of some successive integers.
+
+        Args:
+            name: name of the optimizer's kernel.
+            part: their positions in the flat weight.
+            gradient: gradient of the part by the real numbers.
+            slots: optimizer state of the part.
+            numbers: those of the optimizer, read in each call.
+            weight: number of the weight.
+            origin: seed and step, read in each call.
+        """
+        return bind_update_integers(
+            name,
+            self._integers[part],
+            gradient,
+            *slots,
+            numbers=numbers,
+            units=self._units,
+            limits=self._limits,
+            inner=self._inner,
+            first=part.start or 0,
+            weight=weight,
+            origin=origin,
+        )
 
     def update(
         self,

@@ -18,7 +18,14 @@ from odt.core.runtime.running_statistics import Statistics
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
-from odt.kernels.native.updates import bind_round_units, bind_update, fits_compiled
+from odt.kernels.native.updates import (
+    SEED,
+    STEP,
+    bind_round_units,
+    bind_update,
+    fits_compiled,
+    make_origin,
+)
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.updatedef import CompiledUpdate
 
@@ -45,7 +52,8 @@ class Parameters:
             rows.
         slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
-        mask_seed: random seed of the masks of dropout.
+        mask_seed: random seed of the masks of dropout, and of the rounding of integers.
+        origin: seed and number of the update, from which the rounding of this step follows.
         ranges: ranges of quantized activations that move.
         statistics: running statistics of batch normalizations that move.
         average: the moving average of the weights.
@@ -108,6 +116,7 @@ class Parameters:
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
         self.mask_seed = 0
+        self.origin = make_origin()
         self._rates = dict(rates)
         self.average = MovingAverage(self.tensors, ema)
         self.proximal_mu = 0.0
@@ -211,6 +220,7 @@ class Parameters:
         assert self.optimizer is not None
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
+        self.origin[SEED], self.origin[STEP] = self.mask_seed % 2**64, self.step
         self.average.begin_step(self.step)
         for factor, numbers in self._numbers.items():
             numbers[:] = list(self._compiled_update(factor)[1])
@@ -251,7 +261,7 @@ class Parameters:
 
     @property
     def in_parts(self) -> bool:
-        """Whether `bind_part` can update weights of float32 that train as a whole."""
+        """Whether `bind_part` can update weights that train as a whole, by gradients of float32."""
         rule = self.optimizer.rule if self.optimizer else None
         return bool(rule and rule.compiled) and not (self.average.arrays or self._rows)
 
@@ -266,14 +276,18 @@ class Parameters:
         factor = self._rates.get(i, 1.0)
         name, numbers = self._compiled_update(factor)
         read = self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
-        updated = (self.trained, *self.slots.values())
-        p, *slots = (a[i].reshape(-1, copy=False)[part] for a in updated)
+        slots = [a[i].reshape(-1, copy=False)[part] for a in self.slots.values()]
+        if i in self._integers:
+            bind = self._integers[i].bind_part
+            return bind(name, part, gradient, slots, read, i, self.origin)
+        p = self.trained[i].reshape(-1, copy=False)[part]
         return bind_update(name, p, gradient, *slots, numbers=read)
 
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
         rule, p = self.optimizer.rule, self.trained[i]
-        if rule.compiled is None or not fits_compiled(p):
+        reals = () if i in self._integers else (p,)
+        if rule.compiled is None or not fits_compiled(gradient, *reals):
             return partial(self._apply_rule, i, gradient, owned, work)
         return self.bind_part(i, gradient, slice(None))
 

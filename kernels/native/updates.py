@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.geometry.quantize import Limits, Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import is_available, load
@@ -14,6 +14,8 @@ from odt.kernels.rows.opdef import Array, Attrs, Specs
 
 NEVER = np.zeros(1, np.int64)
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
+# Kernels of optimizers, as they are numbered in src/updates.c.
+RULES = "sgd", "momentum", "adam", "root_scaled", "root_scaled_momentum", "lion"
 SEED, STEP, SAMPLE = range(3)  # values of the origin of random numbers
 
 
@@ -144,6 +146,42 @@ def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Calls:
 
 def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:
     return s["x"].dtype.itemsize == 1 and s["y"].dtype == np.float32
+
+
+def bind_update_integers(
+    name: str,
+    q: Array,
+    g: Array,
+    *slots: Array,
+    numbers: Any,
+    units: Quantization,
+    limits: Limits,
+    inner: int,
+    first: int,
+    weight: int,
+    origin: Array,
+) -> Calls:
+    """Returns a compiled update of a weight that is integers, which are rounded at random.
+
+    Args:
+        name: name of the optimizer's kernel.
+        q: the integers, or some successive ones.
+        g: their gradient.
+        slots: state of the optimizer, like g.
+        numbers: as for `bind_update`.
+        units: scale and zero point of each unit of the weight.
+        limits: the smallest and the largest integer.
+        inner: values of a unit that are side by side.
+        first: number of the first one of q in the weight.
+        weight: number of the weight.
+        origin: seed and step, as from `make_origin`, read in each call.
+    """
+    scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (units.scale, units.zero_point))
+    a, b = (*slots, None, None)[:2]
+    operands = q, g, a, b, numbers, RULES.index(name), first, q.size, scales, zeros
+    flip, (lo, hi) = 0x80 if q.dtype == np.int8 else 0, limits
+    form = scales.size, inner, flip, float(lo), float(hi)
+    return bind("update_integers", *operands, *form, weight, origin)
 
 
 def bind_meet(state: Array, workers: int, calls: Sequence[Calls]) -> Calls:

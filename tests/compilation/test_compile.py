@@ -196,6 +196,42 @@ def test_a_quantized_model_trains_on_rounded_weights(
         assert program.loss("evaluate", x, y) == (0, float(np.float32(expected)))
 
 
+QAS_OPTIMIZERS = [
+    odt.SGD(1e-4),
+    odt.SGD(1e-4, momentum=0.9),
+    odt.Adam(1e-4),
+    odt.AdamW(1e-4),
+    odt.RMSprop(1e-4, momentum=0.5),
+    odt.Adagrad(1e-4),
+    odt.Lion(1e-4),
+]
+
+
+@pytest.mark.parametrize("optimizer", QAS_OPTIMIZERS, ids=str)
+def test_integers_train_to_the_bits_of_the_base_kernels(
+    optimizer: Any, kernels: dict[str, Path], tmp_path: Path
+) -> None:
+    """Their rounding follows from the seed."""
+    path, loss = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", "categorical_crossentropy"
+    given: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "batch_size": BATCH, "qas": True}
+    odt.compile(path, tmp_path / "c", export=False, **given)
+    build(tmp_path / "c", kernels["generic"])
+    program = Program(tmp_path / "c")
+    program.init()
+    program.set_seed(ctypes.c_uint64(7))
+    with odt.Trainer(path, workers=1, micro_batch=BATCH, **given) as trainer:
+        trainer.session.build().parameters.mask_seed = 7
+        for x, y in batches(trainer, loss, BATCH, 6):
+            expected = trainer.train_on_batch(one(x), one(y))["loss"]
+            assert program.loss("train", x, y) == (0, float(np.float32(expected)))
+        tensors = trainer.session.build().parameters.tensors.values()
+        data = b"".join(a.tobytes() for a in tensors)
+        weights = ctypes.create_string_buffer(len(data))
+        program.get_weights(weights)
+        assert weights.raw == data
+        assert {a.dtype.name for a in tensors} == {"int8", "float32"}
+
+
 def operators(path: Path) -> Path:
     """Writes a network with operators on integers and bools, powers, sines and indices."""
     rng = np.random.default_rng(3)

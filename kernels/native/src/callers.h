@@ -74,6 +74,8 @@ CALLER(integer_quantize, P(0), P(1), I(2), F(3), I(4), I(5), I(6))
 CALLER(integer_dequantize, P(0), P(1), I(2), F(3), I(4), I(5))
 CALLER(integer_dequantize_units, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7))
 CALLER(integer_resize, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7), I(8), I(9), I(10))
+CALLER(update_integers, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7), P(8), P(9), I(10), I(11),
+       I(12), F(13), F(14), I(15), P(16))
 CALLER(dropout_mask, P(0), I(1), I(2), I(3), I(4), F(5), P(6))
 CALLER(cumulative_sum, P(0), P(1), I(2), I(3), I(4), I(5), I(6))
 CALLER(product, P(0), P(1), I(2), I(3), I(4))

@@ -239,6 +239,13 @@ KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as 
                      const float *scales /* (units) */, const float *zeros /* (units) */,
                      int64_t outer, int64_t units, int64_t inner, float lo, float hi))
 
+KERNEL(update_integers,
+       (uint8_t *q /* (n) */, const float *g /* (n) */, float *a /* (n), or null */,
+        float *b /* (n), or null */, const float *numbers /* those of the optimizer */,
+        int64_t rule, int64_t first, int64_t n, const float *scales /* (units) */,
+        const float *zeros /* (units) */, int64_t units, int64_t inner, int64_t flip, float lo,
+        float hi, int64_t weight, const uint64_t *origin /* (3), as below */))
+
 /* random_body.h. The origin of random numbers: seed, number of the step, first sample. */
 KERNEL(dropout_mask, (float *mask /* (samples, n) */, int64_t size, int64_t n, int64_t weight,
                       int64_t use, float keep, const uint64_t *origin /* (3) */))

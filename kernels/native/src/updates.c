@@ -4,9 +4,14 @@
 #include <string.h>
 
 #include "loops.h"
+#include "philox.h"
 #include "team.h"
 
 #define SQUARE_SUMS 8 /* sums of squares side by side, as in native/updates.py */
+#define INTEGERS 32   /* of a weight, which are updated at once */
+
+/* The updates of weights that are integers, in the order of native/updates.py. */
+enum { SGD, MOMENTUM, ADAM, ROOT_SCALED, ROOT_SCALED_MOMENTUM, LION };
 
 #define BODY "updates_body.h"
 #include "each_isa.h"

@@ -217,3 +217,78 @@ void F(round_units)(const float *w, float *y, const float *scales, const float *
   int parts = parallel_parts(outer * units * inner * 4);
   parallel_for(F(round_part), &c, units < parts ? (int)units : parts);
 }
+
+typedef struct {
+  uint8_t *q;
+  const float *g, *numbers, *scales, *zeros;
+  float *a, *b, lo, hi;
+  int64_t first, n, units, inner, rule;
+  int32_t flip;
+  random_sequence sequence;
+} F(integers_job);
+
+/* Fills in scale and zero point of n values from number `first` on. */
+static void F(unit_scales)(const F(integers_job) * c, int64_t first, int64_t n, float *scales,
+                           float *zeros) {
+  int64_t unit = first / c->inner % c->units, left = c->inner - first % c->inner;
+  for (int64_t i = 0; i < n; i++) {
+    scales[i] = c->scales[unit], zeros[i] = c->zeros[unit];
+    if (--left) continue;
+    left = c->inner;
+    if (++unit == c->units) unit = 0;
+  }
+}
+
+static void F(integers_part)(void *job, int part, int parts) {
+  F(integers_job) c = *(const F(integers_job) *)job;
+  int64_t end = chunk_begin(c.n, part + 1, parts);
+  for (int64_t at = chunk_begin(c.n, part, parts); at < end; at += INTEGERS) {
+    int64_t n = end - at < INTEGERS ? end - at : INTEGERS;
+    float real[INTEGERS], noise[INTEGERS], scales[INTEGERS], zeros[INTEGERS];
+    F(unit_scales)(&c, c.first + at, n, scales, zeros);
+    uint8_t *q = c.q + at;
+    for (int64_t i = 0; i < n; i++)
+      real[i] = ((float)((q[i] ^ c.flip) - c.flip) - zeros[i]) * scales[i];
+    switch (c.rule) {
+    case SGD:
+      F(sgd)(real, c.g + at, n, c.numbers);
+      break;
+    case MOMENTUM:
+      F(momentum)(real, c.g + at, c.a + at, n, c.numbers);
+      break;
+    case ADAM:
+      F(adam)(real, c.g + at, c.a + at, c.b + at, n, c.numbers);
+      break;
+    case ROOT_SCALED:
+      F(root_scaled)(real, c.g + at, c.a + at, n, c.numbers);
+      break;
+    case ROOT_SCALED_MOMENTUM:
+      F(root_scaled_momentum)(real, c.g + at, c.a + at, c.b + at, n, c.numbers);
+      break;
+    case LION:
+      F(lion)(real, c.g + at, c.a + at, n, c.numbers);
+      break;
+    }
+    draw_uniform(&c.sequence, c.first + at, n, noise);
+    for (int64_t i = 0; i < n; i++) {
+      float v = real[i] / scales[i] + zeros[i] + noise[i];
+      v = v > c.lo ? v : c.lo, v = v < c.hi ? v : c.hi;
+      int32_t whole = (int32_t)v;
+      q[i] = (uint8_t)(whole - ((float)whole > v));
+    }
+  }
+}
+
+/* Updates a weight that is integers from lo to hi: real numbers, by the kernel of an optimizer with
+   the slots a and b, and then integers again, rounded up with a probability of the fraction.
+   `first` is the number of the first value in the whole weight, whose number is `weight`. */
+void F(update_integers)(uint8_t *q, const float *g, float *a, float *b, const float *numbers,
+                        int64_t rule, int64_t first, int64_t n, const float *scales,
+                        const float *zeros, int64_t units, int64_t inner, int64_t flip, float lo,
+                        float hi, int64_t weight, const uint64_t *origin) {
+  F(integers_job) c = {.q = q, .g = g, .a = a, .b = b, .numbers = numbers, .rule = rule};
+  c.first = first, c.n = n, c.scales = scales, c.zeros = zeros, c.units = units, c.inner = inner;
+  c.flip = (int32_t)flip, c.lo = lo, c.hi = hi;
+  c.sequence.key[0] = (origin[0] << 32) + (uint64_t)weight, c.sequence.key[1] = origin[1];
+  parallel_for(F(integers_part), &c, parallel_parts(n * 16));
+}

@@ -1,6 +1,8 @@
 """Weights that train as integers: rounding, memory, resume, export."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,9 @@ from odt.core.runtime.parameters import WORK
 from odt.errors import OptionError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native.library import is_available
+from odt.kernels.native.updates import SEED, STEP, make_origin
+from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.opdef import TILE, Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
@@ -45,6 +50,65 @@ def test_each_unit_has_its_scale(shape: tuple[int, ...], axis: int) -> None:
     scale = (2.0 ** -np.arange(6)).astype(np.float32)
     steps = np.random.default_rng(0).integers(-9, 9, shape)
     np.testing.assert_array_equal(updated(shape, scale, axis, steps), steps)
+
+
+UPDATES: list[tuple[str, dict[str, Any]]] = [
+    ("sgd", {}),
+    ("sgd", {"momentum": 0.9, "weight_decay": 0.01}),
+    ("adam", {"weight_decay": 0.01}),
+    ("adamw", {"weight_decay": 0.1}),
+    ("rmsprop", {}),
+    ("rmsprop", {"momentum": 0.5}),
+    ("adagrad", {}),
+    ("lion", {"weight_decay": 0.1}),
+]
+
+
+@pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+@pytest.mark.parametrize(("shape", "axis"), [((6, 30, 50), 0), ((900, 6), 1), ((4, 6, 30), 1)])
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_compiled_updates_are_those_of_numpy_except_for_rounding(
+    name: str, options: dict[str, Any], shape: tuple[int, ...], axis: int
+) -> None:
+    rng = np.random.default_rng(1)
+    rule, attrs = OPTIMIZERS[name], OPTIMIZERS[name].attrs(**options)
+    zeros = rng.integers(-5, 5, 6)
+    first = Quantization(rng.uniform(0.01, 0.1, 6).astype(np.float32), zeros, axis)
+    integers = rng.integers(-128, 128, shape).astype(np.int8)
+    gradient = rng.normal(size=integers.size).astype(np.float32)
+    assert rule.compiled is not None
+    results = []
+    for is_compiled in (False, True):
+        q = integers.copy()
+        weights = IntegerWeights(WeightQuantization(first, INT8), q, None)
+        slots = {n: np.zeros(q.size, np.float32) for n in rule.slots(attrs)}
+        for step in (1, 2, 3):
+            g = gradient * np.float32(step)
+            if not is_compiled:
+
+                def update(
+                    p: Array, g: Array, parts: Mapping[str, Array], step: int = step
+                ) -> None:
+                    work = np.empty((rule.work, TILE), np.float32)
+                    rule.run(attrs, 0.05, step, p=p, g=g, work=work, **parts)
+
+                key = (7 * 2**32 + 5, step)
+                weights.update(update, g, slots, key, np.empty((WORK, TILE), np.float32))
+                continue
+            origin = make_origin()
+            origin[SEED], origin[STEP] = 7 + 2**32, step
+            kernel, numbers = rule.compiled(attrs, 0.05, step)
+            for at in (slice(0, 100), slice(100, None)):  # as two threads update
+                arrays = [a[at] for a in slots.values()]
+                values = np.array(numbers, np.float32)
+                weights.bind_part(kernel, at, g[at], arrays, values, 5, origin)()
+        results.append((q.astype(int), slots))
+    (one, slots), (other, others) = results
+    assert (one != integers).mean() > 0.2
+    assert abs(one - other).max() <= 1
+    assert (one != other).mean() < 0.002
+    for n, a in slots.items():
+        np.testing.assert_allclose(a, others[n], rtol=1e-2, atol=1e-5)
 
 
 def test_steps_smaller_than_an_integer_count_on_average() -> None:
