@@ -1,13 +1,16 @@
-"""Builds the compiled kernels; pyproject.toml describes the package.
+"""Builds the compiled kernels and the pages of odt docs; pyproject.toml describes the package.
 
 The kernels are optional: without a C compiler, NumPy does their work.
 """
 
+import runpy
 import sys
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import LinkError
 
 SOURCES = "kernels/native/src"
@@ -41,5 +44,20 @@ class BuildExt(build_ext):
         return super().build_extension(extension)
 
 
+class BuildPy(build_py):
+    """Writes the pages of the documentation beside the modules, in one compressed file."""
+
+    def run(self) -> None:
+        """Copies the modules and writes the pages; an editable installation reads them in docs."""
+        super().run()
+        if not self.editable_mode:
+            pages = runpy.run_path("cli/pages.py")
+            path = Path(self.build_lib, "odt", pages["ARCHIVE"])
+            path.write_bytes(pages["archive_of"](Path()))
+
+
 if __name__ == "__main__":
-    setup(ext_modules=[KERNELS] if KERNELS.sources else [], cmdclass={"build_ext": BuildExt})
+    setup(
+        ext_modules=[KERNELS] if KERNELS.sources else [],
+        cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
+    )

@@ -80,7 +80,7 @@ def command(**values: Any) -> None:
 
     NAME is a published data set (--show-datasets lists them), fashion_mnist if left out, as in
     ONE's tool. For your own data give --source instead. `odt gen-datafile random MODEL` makes
-    random inputs and the model's outputs for them. docs/data.md has an example of each source.
+    random inputs and the model's outputs for them. odt docs data has an example of each source.
     """
     options = group(DatafileOptions, values)
     if options.show_datasets:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -92,7 +91,7 @@ def file_of(folder: str, part: str, kind: str) -> str:
         return path
     if not os.path.isdir(folder):
         raise DataError(f"--data {folder}: must be a folder, but is none.")
-    parts = sorted({name.partition(".")[0] for name in _names(folder, "*.*put*")})
+    parts = sorted({name.partition(".")[0] for name in _names(folder) if "put" in name})
     raise DataError(
         f"--data {folder}: must hold one file {part}.{kind}… of odt gen-datafile, but has files of "
         f"the parts: {listed(parts) or 'none'}. Give other files with their own options."
@@ -101,10 +100,13 @@ def file_of(folder: str, part: str, kind: str) -> str:
 
 def find_file(folder: str, part: str, kind: str) -> str:
     """Returns the data file of a part; empty if there is none or several."""
-    names = _names(folder, f"{part}.{kind}*")
+    names = [name for name in _names(folder) if name.startswith(f"{part}.{kind}")]
     return os.path.join(folder, names[0]) if len(names) == 1 else ""
 
 
-def _names(folder: str, pattern: str) -> list[str]:
-    """Returns the names of the data files in a folder that match a pattern."""
-    return [path.name for path in Path(folder).glob(pattern) if path.suffix != ".json"]
+def _names(folder: str) -> list[str]:
+    """Returns the names of the data files in a folder; empty if it cannot be read."""
+    try:
+        return [name for name in os.listdir(folder) if not name.endswith(".json")]
+    except OSError:
+        return []

@@ -3,8 +3,8 @@
 import os
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
+from odt.cli.options.data_folder import find_file
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.train_options import TrainOptions
 
@@ -29,6 +29,6 @@ def next_steps(options: TrainOptions, *, is_stopped: bool) -> Iterator[str]:
     if run:
         yield f"Report: {shlex.join(['odt', 'report', run])}"
     model = next((path for kind, path in exports.items() if kind != ADAPTERS), None)
-    folder = Path(options.samples.load_input or "").parent
-    if model and any(folder.glob("test.input*")):
-        yield f"Evaluate: {shlex.join(['odt', 'eval', model, '--data', str(folder)])}"
+    folder = os.path.dirname(options.samples.load_input or "") or os.curdir
+    if model and find_file(folder, "test", "input"):
+        yield f"Evaluate: {shlex.join(['odt', 'eval', model, '--data', folder])}"

@@ -38,7 +38,7 @@ class FederationOptions:
         Form("text", "a [strategy](federated.md#strategies), with options"),
         FEDERATION,
         "Strategy of the server: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed-mean or "
-        "krum, such as fedprox:mu=0.1. docs/federated.md lists their options.",
+        "krum, such as fedprox:mu=0.1. odt docs federated lists their options.",
         metavar="NAME[:OPTION=VALUE,…]",
         common=True,
     )

@@ -81,7 +81,7 @@ class FitOptions:
         Form("text", "names of augmentations, with values", several="list"),
         DATA,
         "Data augmentation: random changes of the training samples, different in each epoch, such "
-        "as flip,shift:0.1,rotate:15. Repeatable. docs/augmentation.md lists all.",
+        "as flip,shift:0.1,rotate:15. Repeatable. odt docs augmentation lists all.",
         stored=CHECKPOINT,
         metavar="NAME[:VALUE],…",
         common=True,

@@ -206,8 +206,8 @@ class TrainingOptions(CheckpointOptions):
         RowName(SCHEDULES),
         OPTIMIZER,
         "Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
-        "`learning_rate=` is the initial rate (highest for one-cycle). docs/reference.md lists the "
-        "options of each schedule.",
+        "`learning_rate=` is the initial rate (highest for one-cycle). odt docs reference "
+        "lists the options of each schedule.",
         stored=CHECKPOINT,
     )
     batch_size: int = option(

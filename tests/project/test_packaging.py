@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from support.base_packages import BASE
 from support.paths import FOLDERS, ROOT
-from wheels.archives import differences, package_files, write_wheel
+from wheels.archives import differences, expected_files, write_wheel
 
 MAX_INSTALLED = 8_000_000  # bytes
 MAX_WHEEL = 2_250_000  # bytes, of which the C sources for odt compile take 0.1 million
 FILES = ["pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"]
 INFO = "odt-0.1.0.dist-info/METADATA"
 METADATA = b"Metadata-Version: 2.1\nName: odt\nVersion: 0.1.0\n"
-MUST_NOT_SHIP = {"tests", "tools", "examples", "typings", "docs"}
+MUST_NOT_SHIP = {"tests", "tools", "examples", "typings"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree")
     for name in FILES:
         shutil.copy(ROOT / name, tree)
-    for folder in FOLDERS.values():
+    for folder in (*FOLDERS.values(), "docs"):
         ignore = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / folder, tree / folder, ignore=ignore)
     out = tmp_path_factory.mktemp("dist")
@@ -57,7 +57,7 @@ def test_the_wheel_holds_the_files_of_the_repository_byte_for_byte(dist: Path) -
 
 
 def test_a_changed_file_of_a_wheel_is_named(tmp_path: Path) -> None:
-    files = {name: path.read_bytes() for name, path in package_files().items()}
+    files = expected_files()
     changed = {**files, "odt/errors.py": b"VALUE = 3\n", "odt/more.py": b"", INFO: METADATA}
     del changed["odt/py.typed"]
     assert differences(write_wheel(changed, ["py3-none-any"], tmp_path)) == [
@@ -109,6 +109,8 @@ def test_the_wheel_runs_where_nothing_else_is(dist: Path, tmp_path: Path) -> Non
     where = output(python, "-c", "import odt; print(odt.__file__)")
     assert Path(where).is_relative_to(tmp_path), "the test runs the checkout, not the wheel"
     assert output(tmp_path / "bin/odt", "--version").startswith("odt ")
+    page = subprocess.check_output([sys.executable, "-m", "odt", "docs", "photos"], text=True)
+    assert output(python, "-m", "odt", "docs", "photos") == page
     for command in ([], ["train"], ["quantize"]):
         here = subprocess.check_output([sys.executable, "-m", "odt", *command, "--help"], text=True)
         there = output(python, "-m", "odt", *command, "--help")

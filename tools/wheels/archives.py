@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import io
+import runpy
 import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -35,12 +36,19 @@ def package_files() -> dict[str, Path]:
     return files
 
 
+def expected_files() -> dict[str, bytes]:
+    """The files of a wheel that the repository determines: modules, data and pages."""
+    pages = runpy.run_path(str(ROOT / "cli/pages.py"))
+    files = {name: path.read_bytes() for name, path in package_files().items()}
+    return files | {f"odt/{pages['ARCHIVE']}": pages["archive_of"](ROOT)}
+
+
 def differences(wheel: Path) -> list[str]:
     """What differs between the files of a wheel and those of the repository, byte for byte.
 
     Compiled kernels and the wheel's own information are not compared.
     """
-    files = package_files()
+    files = expected_files()
     in_wheel = {
         name: data
         for name, data in read_wheel(wheel).items()
@@ -52,8 +60,8 @@ def differences(wheel: Path) -> list[str]:
     ]
     return faults + [
         f"{name} is not that of the repository"
-        for name, path in files.items()
-        if name in in_wheel and in_wheel[name] != path.read_bytes()
+        for name, data in files.items()
+        if name in in_wheel and in_wheel[name] != data
     ]
 
 

@@ -70,7 +70,7 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
     tree.mkdir()
     for name in FILES:
         shutil.copy(ROOT / name, tree)
-    for place in settings()["package-dir"].values():
+    for place in (*settings()["package-dir"].values(), "docs"):
         ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c", "*.h")
         shutil.copytree(ROOT / place, tree / place, ignore=ignore)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)

@@ -1,6 +1,6 @@
 """Federated learning: clients train on their own data, a server averages what they trained.
 
-Only tensors, counts and metrics leave a client. docs/federated.md has worked examples.
+Only tensors, counts and metrics leave a client. `odt docs federated` has worked examples.
 """
 
 import importlib

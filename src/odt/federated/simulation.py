@@ -54,7 +54,7 @@ def simulate(
         y: targets (N, …); left out with a DataSet.
         clients: number of clients.
         partition: iid, dirichlet:ALPHA, by-label:SHARDS or by-column:NAME; or the number of the
-            client of each sample (N,). docs/federated.md explains them.
+            client of each sample (N,). `odt docs federated` explains them.
         strategy: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed_mean or krum, with options
             such as fedprox:mu=0.1; or a Strategy.
         rounds: number of rounds, including those before a resumed checkpoint; with a

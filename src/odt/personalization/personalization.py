@@ -133,7 +133,7 @@ def personalize(
     stored ones. Otherwise model and store stay as they were. Both files are replaced atomically,
     the store first; a store with classes that its model does not have yet is valid.
 
-    docs/personalization.md has the formulas, the format of the store and measurements.
+    `odt docs personalization` has the formulas, the format of the store and measurements.
 
     Args:
         model: a classifier that ends in FULLY_CONNECTED and SOFTMAX, or the path of its file.

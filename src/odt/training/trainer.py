@@ -95,12 +95,12 @@ class Trainer(Closing):
         Args:
             model: a model or the path of its file.
             loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
-                "huber:delta=0.5" or Huber(0.5); docs/reference.md lists them. A custom loss is an
-                object with functions value and gradient of targets and outputs, a pair of these
+                "huber:delta=0.5" or Huber(0.5); `odt docs reference` lists them. A custom loss is
+                an object with functions value and gradient of targets and outputs, a pair of these
                 functions, or "module:object". A mapping from names of outputs to losses, or a list
                 of one for each output, gives other outputs none.
             optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
-                as Adam(1e-3); docs/reference.md lists them.
+                as Adam(1e-3); `odt docs reference` lists them.
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
             schedule: learning rate schedule, if `learning_rate` is a number.
             warmup: number of steps in which the learning rate grows linearly before the schedule
@@ -111,7 +111,7 @@ class Trainer(Closing):
                 which its inputs become 0 in training. For other layers, a mapping from patterns of
                 weight names to rates. The random masks depend on `seed` of `fit`.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
-                docs/reference.md lists them.
+                `odt docs reference` lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
             learning_rate_of: mapping from patterns of weight names or operators to factors of the
                 learning rate; or pairs.
@@ -264,7 +264,7 @@ class Trainer(Closing):
                 iterable gives them in its batches: (x, y, sample_weight).
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
                 "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
-                docs/augmentation.md lists them. Default: those in the checkpoint, or none.
+                `odt docs augmentation` lists them. Default: those in the checkpoint, or none.
             new_data: whether to train on other data than the checkpoint was trained on: from epoch
                 1, with its weights and optimizer state.
 

@@ -1,6 +1,6 @@
 """ONNX Runtime's on-device training: names, arguments and files of 1.19.2.
 
-A script runs after its imports are changed. docs/onnxruntime.md lists what is the same, what
+A script runs after its imports are changed. `odt docs onnxruntime` lists what is the same, what
 differs, and what is refused.
 """
 

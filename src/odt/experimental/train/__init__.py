@@ -1,6 +1,6 @@
 """Drop-in replacement for Samsung ONE's onert.experimental.train: same names and arguments.
 
-A script written for onert runs after this import is changed. docs/one-compatibility.md lists the
+A script written for onert runs after this import is changed. `odt docs one-compatibility` lists the
 differences, where odt corrects errors of onert.
 """
 

@@ -1,6 +1,6 @@
 """Federated learning with Flower: a ClientApp, a ServerApp and a grid that checks replies.
 
-Needs `pip install 'odt[flower]'`. docs/flower.md has worked examples.
+Needs `pip install 'odt[flower]'`. `odt docs flower` has worked examples.
 """
 
 import importlib

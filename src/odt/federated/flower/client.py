@@ -41,7 +41,7 @@ def client_app(
 
     Args:
         client: function of the context that returns the client; called once for each partition in a
-            process. Default: the client that the app's settings describe; docs/flower.md lists
+            process. Default: the client that the app's settings describe; `odt docs flower` lists
             them.
         mods: Flower's mods of training, such as LocalDpMod or fixedclipping_mod. They see float32
             tensors; the payload is made after them.

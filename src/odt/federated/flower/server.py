@@ -40,8 +40,8 @@ def server_app(
     """Returns a ServerApp that trains what a trainer trains, round by round.
 
     The app's settings say how many rounds, and where the state and the trained model are written;
-    docs/flower.md lists them. If the state file exists, the federation resumes from it. With fewer
-    good replies than `min-clients`, the federation stops with one line and its last model.
+    `odt docs flower` lists them. If the state file exists, the federation resumes from it. With
+    fewer good replies than `min-clients`, the federation stops with one line and its last model.
 
     Args:
         strategy: a strategy of Flower, or a function of the context that returns one.

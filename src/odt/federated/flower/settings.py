@@ -76,7 +76,7 @@ def settings_of(context: "Context") -> Settings:
         import difflib
 
         close = difflib.get_close_matches(unknown[0], KEYS, n=1)
-        hint = f"Did you mean {close[0]}?" if close else "docs/flower.md lists them."
+        hint = f"Did you mean {close[0]}?" if close else "odt docs flower lists them."
         raise OptionError(RUN_CONFIG, "must hold settings of odt", unknown[0], hint)
     merged = {**context.run_config, **context.node_config}
     return {name: value for name, value in merged.items() if value != ""}

@@ -36,7 +36,7 @@ REFUSED = ("custom_op_library", "load_checkpoint_to_model")
 def __getattr__(name: str) -> Any:
     if name in REFUSED:
         raise UnsupportedError(
-            f"onnxblock.{name}: odt has no such function. See docs/onnxruntime.md."
+            f"onnxblock.{name}: odt has no such function. See odt docs onnxruntime."
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
