@@ -6,6 +6,8 @@ from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.metricdef import FLAGS, NUMBERS, OutputForm
 from odt.kernels.rows.opdef import Array, TensorSpec
 
+MAX_VALUES = 16  # of a sample that are kept
+
 
 class SampleResults:
     """Loss, target and prediction of each sample.
@@ -13,6 +15,8 @@ class SampleResults:
     Attributes:
         losses: loss of each sample, of all outputs together; their mean is the loss of the data.
         true, predicted: class of each sample, or its value; None if a sample has several.
+        targets, outputs: values (samples, K) of targets and outputs, if these have the same form;
+            None for classes, or if a sample has more than MAX_VALUES.
         probability: probability of the predicted class; None for values.
 
     Args:
@@ -26,8 +30,12 @@ class SampleResults:
         self.true: Array | None = None
         self.predicted: Array | None = None
         self.probability: Array | None = None
+        self.targets: Array | None = None
+        self.outputs: Array | None = None
         self._form = form
         if form.targets == NUMBERS:
+            if output.size <= MAX_VALUES:
+                self.targets, self.outputs = np.zeros((2, length, output.size))
             if output.size == 1:
                 self.true, self.predicted = np.zeros((2, length))
         elif output.size == form.classes and (form.targets != FLAGS or form.classes == 1):
@@ -56,6 +64,8 @@ class SampleResults:
             t: values of its target.
         """
         self.losses[sample] = loss
+        if self.targets is not None and self.outputs is not None and t.size == y.size:
+            self.targets[sample], self.outputs[sample] = t, y
         if self.true is None or self.predicted is None:
             return
         form = self._form

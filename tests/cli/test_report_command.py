@@ -170,7 +170,9 @@ def test_the_confusion_matrix_is_that_of_the_log(text: str, rows: list[dict[str,
     for k, line in enumerate(each):
         assert float(line[2]) == pytest.approx(matrix[k, k] / max(matrix[k].sum(), 1), abs=1e-4)
         assert int(line[4]) == matrix[k].sum()
-    assert text.count("<figure") == 24 - np.trace(matrix)
+    wrong, _, right = text.partition("Samples predicted right: ")
+    assert wrong.count("<figure") == 24 - np.trace(matrix)
+    assert right.count("<figure") == min(np.trace(matrix), 12)
 
 
 def test_wrong_samples_are_shown_as_they_are(text: str) -> None:
@@ -178,7 +180,8 @@ def test_wrong_samples_are_shown_as_they_are(text: str) -> None:
     data = np.fromfile(MLP_SM / "input.bin", "<f4").reshape(96, -1)
     pattern = r'alt="sample (\d+)" src="data:image/png;base64,([^"]*)"'
     shown = re.findall(pattern, text)
-    losses = [float(v) for v in re.findall(r"loss <b>([\d.e-]+)</b>", text)]
+    wrong = text.partition("Samples predicted right: ")[0]
+    losses = [float(v) for v in re.findall(r"loss <b>([\d.e-]+)</b>", wrong)]
     assert losses == sorted(losses, reverse=True)
     assert shown
     for sample, code in shown:
@@ -192,7 +195,7 @@ def test_test_data_may_be_given(run: Path, tmp_path: Path) -> None:
     odt("report", run, *files, "--wrong", 2, "-o", tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "96 given samples, loss " in text
-    assert text.count("<figure") == 2
+    assert text.partition("Samples predicted right: ")[0].count("<figure") == 2
     alone = CliRunner().invoke(main, ["report", str(run), *map(str, files[:2])])
     assert "--load-input: must come with --load-expected" in alone.stderr
 
@@ -207,7 +210,7 @@ def test_values_are_shown_by_their_loss(tmp_path: Path) -> None:
     odt("train", MODELS / "tflm-hello-world-sine-float.tflite", *words, "--run-dir", tmp_path / "r")
     odt("report", tmp_path / "r", "--wrong", 3)
     text = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    assert "<h2>Samples of largest loss</h2><p>20 validation samples, loss " in text
+    assert "<h2>Predicted and true values</h2><p>20 validation samples, loss " in text
     assert text.count("<figure") == 3
     assert "<h2>Classes" not in text
 

@@ -19,12 +19,18 @@ def _scale(ticks: list[tuple[float, float]]) -> Callable[[float], float]:
     return lambda p: math.exp(math.log(v0) + (p - p0) * slope)
 
 
-def values_of(svg: str) -> dict[str, list[Point]]:
-    """Returns the points of each line of an SVG with one chart."""
+def scale_of(svg: str) -> tuple[Callable[[float], float], Callable[[float], float]]:
+    """Returns pixel → value along both axes of an SVG with one chart."""
     xs = re.findall(r'<text class="x" x="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
     ys = re.findall(r'<text class="y" x="[-\d.]+" y="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
     x = _scale([(float(p), float(v)) for p, v in xs])
     y = _scale([(float(p) - 4, float(v)) for p, v in ys])
+    return x, y
+
+
+def values_of(svg: str) -> dict[str, list[Point]]:
+    """Returns the points of each line of an SVG with one chart."""
+    x, y = scale_of(svg)
     found = {}
     for name, path in re.findall(r'<polyline [^>]*data-name="([^"]*)" points="([^"]*)"', svg):
         pairs = (pair.split(",") for pair in path.split())

@@ -56,6 +56,9 @@ class FilePart(Part):
     def label_of(self, k: int) -> str:
         return printable(self._names[k])
 
+    def file_of(self, k: int) -> str:
+        return self._names[k]
+
     def groups(self, rule: str) -> Sequence[str]:
         return matches(rule, self._names)
 

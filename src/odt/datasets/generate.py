@@ -37,7 +37,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 AHEAD = 4  # chunks that wait for each worker
 CHUNK = 4  # samples a worker takes at once
-MAX_NAMED = 10_000  # columns of a table whose names are written
+MAX_NAMED = 10_000  # columns of a table, or files of samples, whose names are written
 LISTED = 10  # skipped samples that are named
 
 # Called with the split, the number of finished samples, and the total number if known.
@@ -113,6 +113,7 @@ class _Ready:
     label: int
     problem: str = ""
     fault: bool = False
+    file: str = ""  # path in the folder of the source
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[SplitFiles]:
@@ -229,6 +230,7 @@ def _write_split(
     balance = Counter(dict.fromkeys(request.targets.classes, 0))
     skipped = usable = 0
     reasons: list[str] = []
+    files: list[str] = []
     total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
     for done, ready in enumerate(_samples(source, request, picked)):
         progress(picked.name, done + 1, total)
@@ -262,6 +264,7 @@ def _write_split(
             file.append(arrays)
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
+        files += [ready.file] if ready.file else []
     if faults:
         return _Pending(SplitFiles(picked.name, usable, (), (), (), {}), (), [])
     if data is None:
@@ -278,7 +281,9 @@ def _write_split(
         reasons=tuple(reasons),
         scale=request.inputs.scale_left,
     )
-    return _Pending(split, data, _sidecars(source, request, picked, split, record, data, stack))
+    names = files if len(files) == samples <= MAX_NAMED else []
+    sidecars = _sidecars(source, request, picked, split, record, names, data, stack)
+    return _Pending(split, data, sidecars)
 
 
 def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
@@ -310,7 +315,8 @@ def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator
             return _Ready(None, 0, str(e), fault=not request.skip)
         random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
         try:
-            return _preprocess(request, sample, random)
+            prepared = _preprocess(request, sample, random)
+            return replace(prepared, file=picked.part.file_of(k))
         except MissingValueError as e:
             where = missing_value(source, picked.part, k, e, _remedy(request, e))
             drop = request.inputs.missing == "drop" or (e.position is None and request.drop_targets)
@@ -399,10 +405,11 @@ def _sidecars(
     picked: SplitSamples,
     split: SplitFiles,
     record: Record,
+    files: list[str],
     data: tuple[Output, ...],
     stack: ExitStack,
 ) -> list[AtomicFile]:
-    """Returns the sidecars of both files."""
+    """Returns the sidecars of both files; that of the inputs names the files of the samples."""
     augmentation = None
     if request.inputs.augmentation is not None and _copies(request, picked) > 1:
         augmentation = request.inputs.augmentation.describe()
@@ -422,9 +429,15 @@ def _sidecars(
     }
     sidecars = []
     scales = split.scale, ""  # of inputs, and of targets if there are any
-    for file, path, scale in zip(data, split.files, scales, strict=False):
+    named_files: dict[str, Any] = {"sample files": files} if files else {}
+    for file, path, scale, named in zip(data, split.files, scales, (named_files, {}), strict=False):
         sidecar = Sidecar(
-            file.tensors, split.samples, request.targets.classes, file.finish(), recipe, scale
+            file.tensors,
+            split.samples,
+            request.targets.classes,
+            file.finish(),
+            recipe | named,
+            scale,
         )
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)

@@ -117,6 +117,10 @@ class Part:
         """Returns the name of sample k in messages."""
         return f"sample {k}"
 
+    def file_of(self, k: int) -> str:
+        """Returns the path of the file of sample k in its folder; empty for other samples."""
+        return ""
+
     def groups(self, rule: str) -> Sequence[str]:
         """Returns the group of each sample, such as the speaker.
 
@@ -136,6 +140,9 @@ class OtherTargets(Part):
 
     def label_of(self, k: int) -> str:
         return self._part.label_of(k)
+
+    def file_of(self, k: int) -> str:
+        return self._part.file_of(k)
 
     def groups(self, rule: str) -> Sequence[str]:
         return self._part.groups(rule)

@@ -93,6 +93,10 @@ class Pool(Part):
         part, number = self._find(k)
         return part.label_of(number)
 
+    def file_of(self, k: int) -> str:
+        part, number = self._find(k)
+        return part.file_of(number)
+
     def groups(self, rule: str) -> Sequence[str]:
         return [group for part in self._parts for group in part.groups(rule)]
 

@@ -6,11 +6,10 @@ from html import escape
 
 import numpy as np
 
-from odt.datasets.contact_sheet import picture
 from odt.kernels.rows.opdef import Array
 from odt.live.new_samples import Prediction, Predictions
 from odt.runs.page import table
-from odt.runs.sample_sections import png
+from odt.runs.sample_sections import png, upright
 
 MAX_BARS = 10  # classes of a sample
 MAX_COLUMNS = 200  # numbers of a row
@@ -68,9 +67,7 @@ def _bars(sample: Prediction) -> str:
 
 def _picture(sample: Prediction) -> str:
     """Returns the model's input as a picture."""
-    pixels = picture(sample.values, sample.shape)
-    if sample.kind == "sound" and pixels.shape[0] > pixels.shape[1]:
-        pixels = np.ascontiguousarray(np.rot90(pixels))  # time from left to right
+    pixels = upright(sample.values, sample.shape, sample.kind)
     shape = " × ".join(map(str, sample.shape))
     image = base64.b64encode(png(pixels)).decode()
     return (

@@ -13,6 +13,7 @@ from odt.errors import OdtError
 from odt.runs.epoch_log import Row
 from odt.runs.memory_chart import checked_memory, memory_chart
 from odt.runs.run import (
+    BEST,
     MAX_BYTES,
     MEMORY,
     RECIPE,
@@ -21,6 +22,7 @@ from odt.runs.run import (
     charts_of,
     read_lines,
 )
+from odt.runs.shared_text import file_name, without_folders
 from odt.text import figure, size
 
 # Only the page's own styles and the pictures within it; no scripts.
@@ -28,6 +30,7 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
+WARNING = "Warning"  # at the beginning of a warning; other lines are notes
 MAX_ROWS = 30  # of the log; more are folded
 STYLE = """
 :root{color-scheme:light dark;--ink:#222;--pale:#666;--back:#fff;--card:#f5f6f8;--edge:#dcdfe4;
@@ -60,12 +63,13 @@ tr.best td{font-weight:700}
 .matrix td:not(.zero){background:rgba(var(--heat),var(--part))}
 .matrix td.zero{color:var(--pale)}
 .matrix td.right{outline:1px solid var(--good);outline-offset:-2px}
-.samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(106px,1fr));gap:10px}
+.samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(128px,1fr));gap:10px}
 .sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;margin:0}
 .sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
 background:#202020;border-radius:4px;display:block}
-.bad{color:var(--bad)}.warning{border-left:4px solid var(--bad);padding:4px 12px;margin:.5em 0;
-background:var(--card)}
+.bad{color:var(--bad)}.warning,.note{border-left:4px solid var(--bad);padding:4px 12px;
+margin:.5em 0;background:var(--card)}.note{border-color:var(--edge)}
+.dot{stroke-width:0;opacity:.6}
 pre{background:var(--card);border-radius:8px;padding:10px 12px;overflow-x:auto;font-size:.82rem}
 summary{cursor:pointer;margin:.6em 0}
 """
@@ -121,9 +125,29 @@ def overview(run: Run, warnings: Iterable[str] = ()) -> str:
         [
             f'<p class="pale">{escape(_subtitle(run))}</p>',
             cards(run),
-            *(f'<p class="warning">{escape(line)}</p>' for line in lines),
+            _exported_epoch(run),
+            *(_remark(without_folders(run, line)) for line in lines),
         ]
     )
+
+
+def _remark(line: str) -> str:
+    """Returns a warning, or a note, which is less conspicuous."""
+    kind = "warning" if line.startswith(WARNING) else "note"
+    return f'<p class="{kind}">{escape(line)}</p>'
+
+
+def _exported_epoch(run: Run) -> str:
+    """Returns which epoch's weights the trained model has, unless these are the best."""
+    best = run.best
+    ended = run.record.get("state") in ("finished", "stopped")
+    if not best or not ended or run.recipe.get("keep-best") or best is run.rows[-1]:
+        return ""
+    text = (
+        f"The trained model has the weights of the last epoch, {run.rows[-1]['epoch']}; those of "
+        f"the best epoch, {best['epoch']}, are in {BEST}."
+    )
+    return f'<p class="note">{text}</p>'
 
 
 def details(run: Run) -> str:
@@ -132,7 +156,7 @@ def details(run: Run) -> str:
         [
             heading("Epochs", epochs(run)),
             _memory(run),
-            heading("Recipe", f"<pre>{escape(_text(run, RECIPE))}</pre>"),
+            heading("Recipe", f"<pre>{escape(without_folders(run, _text(run, RECIPE)))}</pre>"),
             heading("Environment", environment(run)),
         ]
     )
@@ -155,6 +179,11 @@ def cards(run: Run) -> str:
     if best:
         shown[f"best {run.monitor}"] = figure(best[run.monitor])
         shown["best epoch"] = f"{best['epoch']} of {run.rows[-1]['epoch']}"
+        for name in run.names:
+            value = best.get(f"val_{name}", best.get(name))
+            if name != "loss" and run.monitor not in (name, f"val_{name}") and value is not None:
+                label = f"val_{name}" if f"val_{name}" in best else name
+                shown[f"{label} at the best epoch"] = figure(value)
     first = run.rows[0] if run.rows and not run.rows[0]["epoch"] else None
     if first and first.get(run.monitor) is not None:
         shown[f"{run.monitor} before training"] = figure(first[run.monitor])
@@ -214,7 +243,7 @@ def environment(run: Run) -> str:
     names = ("odt", "numpy", "python", "kernels", "platform")
     rows = [figure_row((n, str(record[n]))) for n in names if n in record]
     for name, file in record.get("files", {}).items():
-        about = f"{file['path']}, {size(file['bytes'])}, SHA-256 {file['sha256']}"
+        about = f"{file_name(file['path'])}, {size(file['bytes'])}, SHA-256 {file['sha256']}"
         rows.append(figure_row((name, about)))
     for start in record.get("starts", []):
         rows.append(figure_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
@@ -237,9 +266,9 @@ def _memory(run: Run) -> str:
 
 
 def _subtitle(run: Run) -> str:
-    """Returns the path of the model and the time of the first start, if they are known."""
+    """Returns the name of the model and the time of the first start, if they are known."""
     starts: Sequence[Row] = run.record.get("starts", [])
-    model = run.record.get("files", {}).get("model", {}).get("path", "")
+    model = file_name(run.record.get("files", {}).get("model", {}).get("path", ""))
     time = str(starts[0]["time"]) if starts else ""
     return ", ".join(filter(None, (model, time)))
 

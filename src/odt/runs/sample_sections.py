@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,26 @@ from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.storage.reading import listed, reading
 from odt.core.training.passes import Seen
+from odt.core.training.sample_results import SampleResults
 from odt.data.run_samples import arrange
 from odt.data.sources import samples_of
 from odt.datasets.contact_sheet import picture
 from odt.errors import OdtError
 from odt.evaluation.classification import ClassificationReport
-from odt.evaluation.evaluation import ModelEvaluator, class_names
-from odt.evaluation.sample_table import SampleTable
+from odt.evaluation.evaluation import Evaluation, ModelEvaluator, class_names
+from odt.evaluation.sample_table import Label, SampleTable
 from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, load_model
 from odt.runs.page import figure_row, heading
+from odt.runs.page import table as html_table
+from odt.runs.regression_section import regression_section
 from odt.runs.run import BEST, LAST, RECIPE, Run
+from odt.runs.sample_origin import SampleOrigin, origin_of
 from odt.training.trainer import Trainer
 
+MAX_RIGHT = 12  # samples predicted right that are shown
 MAX_CLASSES = 30  # of a matrix that is shown whole
 OPACITY = 0.7  # of the color of a cell that has all samples of its class
 FILES = ("load-input", "load-expected")
@@ -69,30 +75,109 @@ def sample_sections(
     model = load_model(path) if path else best_model(run)
     loss = loss and _loss(run, loss)
     with ModelEvaluator(model, loss=loss, reduction=progress_of_run.reduction) as evaluator:
-        data, order, names = open_samples(run, new_data, evaluator.samples, progress_of_run)
+        data, order, inputs = open_samples(run, new_data, evaluator.samples, progress_of_run)
         record = read_record(file_of(model))
+        names = class_names(*inputs) or (record.classes if record else ())
         evaluation = evaluator.run(
             data,
             order,
-            names=names or (record.classes if record else ()),
+            names=names,
             per_sample=True,
             progress=progress,
         )
-    results = evaluation.results
-    assert results is not None, "per_sample=True keeps them"
     where = "given" if new_data else "validation"
     weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
+    targets = record.targets if record else ()
+    origin = origin_of(inputs[0], data.inputs[0].spec.size)
+    return _sections(evaluation, np.asarray(order), names, targets, origin, about, most)
+
+
+def _sections(
+    evaluation: Evaluation,
+    order: Array,
+    names: Sequence[str],
+    targets: Sequence[str],
+    origin: SampleOrigin,
+    about: str,
+    most: int,
+) -> list[str]:
+    """Returns the sections of an evaluation.
+
+    Args:
+        evaluation: the evaluation, with results of each sample.
+        order: numbers of the samples that were evaluated.
+        names: names of the classes.
+        targets: names of the targets, if they are values.
+        origin: where the samples come from.
+        about: what was evaluated, as HTML; the first section has it.
+        most: number of samples that are shown.
+    """
+    data, results, report = evaluation.data, evaluation.results, evaluation.classes
+    assert results is not None, "per_sample=True keeps them"
     sections = []
-    report = evaluation.classes
     if report:
         sections.append(heading("Classes", about + classes(report)))
-        about = ""  # the first section has it
+        about = ""
         names = report.classes
-    worst = results.wrong[np.isin(results.wrong, np.asarray(order))][:most]
-    title = "Most wrong samples" if results.probability is not None else "Samples of largest loss"
-    table = SampleTable(results, names, None)
-    return [*sections, heading(title, about + pictures(data, worst.tolist(), table))]
+    elif results.targets is not None and results.outputs is not None and len(order):
+        count = results.outputs.shape[1]
+        if len(targets) != count:
+            targets = ["target"] if count == 1 else [f"target {k}" for k in range(count)]
+        values = results.targets[order], results.outputs[order]
+        sections.append(regression_section(*values, targets, about))
+        about = ""
+    label = origin.files.__getitem__ if origin.files else None
+    table = ValueTable(results, names, label, targets)
+    worst = results.wrong[np.isin(results.wrong, order)][:most].tolist()
+    has_classes = results.probability is not None
+    title = "Most wrong samples" if has_classes else "Samples of largest loss"
+    sections.append(heading(title, about + samples_shown(data, worst, table, origin)))
+    if has_classes and most and not origin.heads:
+        right = order[results.true[order] == results.predicted[order]]  # type: ignore[index]
+        shown = right[np.linspace(0, len(right) - 1, min(len(right), MAX_RIGHT)).astype(int)]
+        title = f"Samples predicted right: {len(shown)} of {len(right)}"
+        sections.append(heading(title, samples_shown(data, shown.tolist(), table, origin)))
+    return sections
+
+
+class ValueTable(SampleTable):
+    """Samples as rows of text, also if a sample has several values to predict.
+
+    Args:
+        results: results of all samples.
+        names: class names by class; empty for numbers.
+        label: sample → its file; None for no such column.
+        targets: names of the values; empty for classes.
+    """
+
+    def __init__(
+        self,
+        results: SampleResults,
+        names: Sequence[str],
+        label: Label | None,
+        targets: Sequence[str],
+    ) -> None:
+        super().__init__(results, names, label)
+        has_values = results.true is None and results.outputs is not None
+        self._targets = targets if has_values else ()
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of the columns."""
+        first, *rest = super().heads
+        pairs = ((f"{name}: target", f"{name}: output") for name in self._targets)
+        return first, *chain.from_iterable(pairs), *rest
+
+    def cells(self, sample: int) -> tuple[str, ...]:
+        """Returns the row of a sample."""
+        first, *rest = super().cells(sample)
+        results = self.results
+        values: list[float] = []
+        if self._targets and results.targets is not None and results.outputs is not None:
+            pairs = zip(results.targets[sample], results.outputs[sample], strict=True)
+            values = [*chain.from_iterable(pairs)]
+        return first, *(f"{value:.6g}" for value in values), *rest
 
 
 def _loss(run: Run, text: str) -> str:
@@ -136,8 +221,8 @@ def best_model(run: Run) -> Model:
 
 def open_samples(
     run: Run, new_data: tuple[Any, Any] | None, specs: SampleSpecs, progress: Progress
-) -> tuple[DataSet, SampleOrder, Sequence[str]]:
-    """Opens samples; returns them, the numbers of those to evaluate, and the names of the classes.
+) -> tuple[DataSet, SampleOrder, tuple[Any, Any]]:
+    """Opens samples; returns them, the numbers of those to evaluate, and inputs and targets.
 
     Args:
         run: the run.
@@ -158,9 +243,8 @@ def open_samples(
     else:
         inputs, targets = new_data
     data = samples_of(inputs, targets, specs)
-    names = class_names(inputs, targets)
     if new_data or has_validation_files:
-        return data, range(data.length), names
+        return data, range(data.length), (inputs, targets)
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
         length = int(recipe.get("data-length", 0))
         fraction = float(recipe["validation-split"])
@@ -175,7 +259,7 @@ def open_samples(
         seed=progress.seed,
         drop_last=progress.drop_last,
     )
-    return data, parts.validation, names
+    return data, parts.validation, (inputs, targets)
 
 
 def classes(report: ClassificationReport) -> str:
@@ -218,22 +302,32 @@ def _matrix(matrix: Array, names: Sequence[str]) -> str:
     return f'<div class="wide">{table}</div>'
 
 
-def pictures(data: DataSet, samples: Sequence[int], table: SampleTable) -> str:
-    """Returns samples as pictures, spectrograms or curves, each with its row of a table.
+def samples_shown(
+    data: DataSet, samples: Sequence[int], table: SampleTable, origin: SampleOrigin
+) -> str:
+    """Returns samples as pictures, spectrograms or curves, or as rows with their columns.
 
     Args:
         data: the samples.
         samples: numbers of the samples to show.
         table: targets, predictions and losses of all samples.
+        origin: where the samples come from.
     """
     if not samples:
         return "<p>None.</p>"
     column = data.inputs[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(np.asarray(samples), rows)
+    if origin.heads:
+        table_rows = [
+            (*table.cells(sample), *origin.cells(row))
+            for sample, row in zip(samples, rows, strict=True)
+        ]
+        heads = (*table.heads, *origin.heads)
+        return f'<div class="wide">{html_table(heads, table_rows, "rows")}</div>'
     tiles = []
     for sample, row in zip(samples, rows, strict=True):
-        image = base64.b64encode(png(picture(row, column.spec.shape))).decode()
+        image = base64.b64encode(png(upright(row, column.spec.shape, origin.kind))).decode()
         words = dict(zip(table.heads, table.cells(sample), strict=True))
         lines = "".join(f"{escape(k)} <b>{escape(v)}</b><br>" for k, v in words.items())
         tiles.append(
@@ -241,6 +335,19 @@ def pictures(data: DataSet, samples: Sequence[int], table: SampleTable) -> str:
             f'src="data:image/png;base64,{image}"><figcaption>{lines}</figcaption></figure>'
         )
     return f'<div class="samples">{"".join(tiles)}</div>'
+
+
+def upright(row: Array, shape: tuple[int, ...], kind: str) -> Array:
+    """Draws a sample as `picture`; of a spectrogram, time runs from left to right.
+
+    Args:
+        row: the sample, flat.
+        shape: its shape.
+        kind: image, sound or features.
+    """
+    pixels = picture(row, shape)
+    is_spectrogram = kind == "sound" and len(shape) > 1
+    return np.ascontiguousarray(np.rot90(pixels)) if is_spectrogram else pixels
 
 
 def png(pixels: Array) -> bytes:

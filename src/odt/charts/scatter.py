@@ -1,0 +1,77 @@
+"""Scatter charts as SVG: points, and a line on which they should be."""
+
+from collections.abc import Sequence
+from html import escape
+
+from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+from odt.dataclass import dataclass
+
+MAX_POINTS = 1000  # that are drawn; of more, some at equal distances
+MARGIN = 0.05  # of an axis, as a part of the range of the values
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A scatter chart.
+
+    Attributes:
+        title: its title.
+        points: x and y of each point, finite.
+        x_label, y_label: names of the axes.
+        is_diagonal: whether points should be on y = x, and not on y = 0.
+    """
+
+    title: str
+    points: Sequence[tuple[float, float]]
+    x_label: str
+    y_label: str
+    is_diagonal: bool
+
+
+def scatter(chart: Scatter) -> str:
+    """Returns an `svg` element."""
+    points = chart.points[:: max(1, -(-len(chart.points) // MAX_POINTS))]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    if chart.is_diagonal:
+        xs = ys = xs + ys
+    x = _axis(xs, LEFT, WIDTH - RIGHT)
+    y = _axis(ys if chart.is_diagonal else [*ys, 0.0], HEIGHT - BOTTOM, TOP - 16)
+    bottom, top = HEIGHT - BOTTOM, TOP - 16
+    parts = [f'<text class="name" x="8" y="18">{escape(chart.title)}</text>']
+    for tick in y.ticks():
+        h = y.at(tick)
+        parts += [
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
+            f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
+        ]
+    for tick in x.ticks():
+        w = x.at(tick)
+        parts += [
+            f'<line class="grid" x1="{w:.2f}" x2="{w:.2f}" y1="{top}" y2="{bottom + 4}"/>',
+            f'<text class="x" x="{w:.2f}" y="{bottom + 17}" text-anchor="middle">{tick:g}</text>',
+        ]
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts += [
+        f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(chart.x_label)}</text>',
+        f'<text x="{WIDTH - RIGHT}" y="18" text-anchor="end">{escape(chart.y_label)}</text>',
+    ]
+    start, end = (x.least, x.most) if chart.is_diagonal else (0.0, 0.0)
+    parts.append(
+        f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.at(start):.2f}" '
+        f'y2="{y.at(end):.2f}"/>'
+    )
+    for a, b in points:
+        parts.append(
+            f'<circle class="c0 dot" cx="{x.at(a):.2f}" cy="{y.at(b):.2f}" r="2.5">'
+            f"<title>{a:.6g}, {b:.6g}</title></circle>"
+        )
+    label = escape(f"{chart.title}: {chart.y_label} by {chart.x_label}")
+    head = f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+    return f"{head}{''.join(parts)}</svg>\n"
+
+
+def _axis(values: Sequence[float], first: float, last: float) -> Axis:
+    """Returns the axis of some values, with a margin."""
+    least, most = min(values), max(values)
+    margin = (most - least) * MARGIN or abs(most) * 0.1 or 1.0
+    return Axis(least - margin, most + margin, first, last)
