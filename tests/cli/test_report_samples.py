@@ -152,11 +152,11 @@ def test_photos_have_the_names_of_their_files(tmp_path: Path) -> None:
     assert parts[2].count("<figure") > 0
     for tile in tiles:
         code = re.search(r'base64,([^"]*)"', tile)
-        name = re.search(r"source <b>([^<]*)</b>", tile)
+        label = re.search(r"source <b>([^<]*)</b>", tile)
         true, predicted = re.findall(r"(?:true|predicted) <b>([^<]*)</b>", tile)
         assert code is not None
-        assert name is not None
-        file = tmp_path / "photos" / unescape(name[1])
+        assert label is not None
+        file = tmp_path / "photos" / unescape(label[1])
         with Image.open(io.BytesIO(base64.b64decode(code[1]))) as a, Image.open(file) as b:
             shown, pixels = np.asarray(a).astype(float), np.asarray(b).astype(float)
         pixels = (pixels - pixels.min()) / np.ptp(pixels) * 255
