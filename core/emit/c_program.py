@@ -116,7 +116,7 @@ int {name}_load(const void *state);
 def _set_seed(name: str) -> str:
     """Returns the declaration of the function that sets the random seed."""
     return f"""
-/* The seed of the random numbers of the next steps, as `odt train --seed`; {name}_init sets 0. */
+/* The seed of the random numbers of the next steps, as `seed` of training; {name}_init sets 0. */
 void {name}_set_seed(uint64_t seed);
 """
 
