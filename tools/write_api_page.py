@@ -22,7 +22,7 @@ INDEX, FOLDER = ROOT / "docs/api.md", ROOT / "docs/api"
 MARK = "<!-- Written by tools/write_api_page.py from docstrings and docs/api_examples.toml. -->"
 WIDTH = 100  # of a call in one line
 # Classes whose objects functions return: they take objects of the engine.
-RETURNED = frozenset(("Model", "QuantizedModel", "Evaluation"))
+RETURNED = frozenset(("Model", "QuantizedModel", "Evaluation", "Plot"))
 EXAMPLES = {
     rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
     for rule in OPTIMIZERS.values()
@@ -59,8 +59,8 @@ PAGES = {
         "Training",
         "train, evaluate, predict, export and resume with a trainer",
         (
-            *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher"),
-            *("Arrays", "Logs"),
+            *("Trainer", "CheckpointState", "DataSet", "History", "Plot", "RateTest"),
+            *("Teacher", "Arrays", "Logs"),
         ),
     ),
     "selection": Page(

@@ -59,7 +59,7 @@ def command(
     lowered = lowered_of(source)
     selection = Selection(patterns, freeze, bias_only, freeze_norm)
     if svg:
-        graph_picture = importlib.import_module("odt.cli.output.graph_picture")
+        graph_picture = importlib.import_module("odt.charts.graph_picture")
         picture = graph_picture.draw(lowered.file.graph, inspect_selected(lowered, selection))
         write_atomically(svg, [picture.encode()], OdtError)
     if as_json:

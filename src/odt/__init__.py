@@ -81,6 +81,7 @@ PUBLIC = {
     "CSVLogger": "odt.training.callbacks",
     "LambdaCallback": "odt.training.callbacks",
     "RateTest": "odt.training.rate_test",
+    "Plot": "odt.charts.plot",
     "Teacher": "odt.training.teacher",
     "personalize": "odt.personalization.personalization",
     "Personalization": "odt.personalization.personalization",

@@ -3,6 +3,7 @@ from odt import augment as augment
 from odt import federated as federated
 from odt.artifacts.artifacts import Artifacts as Artifacts
 from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
+from odt.charts.plot import Plot as Plot
 from odt.compilation.compilation import CProgram as CProgram
 from odt.compilation.compilation import compile as compile
 from odt.core.model.training_info import TrainingInfo as TrainingInfo

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Any
 
 # Unit in upper case → bytes.
 UNITS = {
@@ -15,6 +16,24 @@ UNITS = {
     "GIB": 2**30,
 }
 SMALL, HUGE = 0.001, 1e7  # values below and from these are printed with an exponent
+
+
+class Text(str):
+    """Lines of text, which a notebook and the interactive interpreter show as lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Printed:
+    """Base class of results that a notebook shows as `print` does."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
 
 def figure(value: float) -> str:

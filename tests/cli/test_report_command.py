@@ -328,7 +328,7 @@ def test_a_damaged_file_of_a_run_is_one_line(
 def test_words_of_the_memory_chart_stay_inside() -> None:
     """Wherever the forward pass ends."""
     from odt.charts.chart import WIDTH
-    from odt.runs.memory_chart import memory_chart
+    from odt.charts.memory_chart import memory_chart
 
     for forward in (0, 1, 50, 99, 100):
         picture = memory_chart(

@@ -80,7 +80,7 @@ MAYBE_LATE |= {"zipfile"}
 ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
-# models, and shows progress.
+# models, and shows progress and objects of notebooks.
 SOME_RUNS = (
     "odt.core.export.",
     "odt.core.formats.nnpackage",
@@ -89,10 +89,14 @@ SOME_RUNS = (
     "odt.core.training.input_pipeline",
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
+    "odt.models.model_html",
     "odt.progress",
     "odt.training.first_steps",
+    "odt.training.history_html",
     "odt.training.live_curves",
+    "odt.training.plan_html",
     "odt.training.progress_bar",
+    "odt.training.rate_html",
 )
 LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": ONNX}
 # Imported inside functions only: slow, or an extra that may not be there.

@@ -23,7 +23,7 @@ PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.
 REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
 # Arguments of another name in Python, as outputs of odt.Teacher, or of none.
 COMMANDS_ONLY = {"find_rate", "load_input", "mem_poll", "model", "out_dir", "png", "run_dir"}
-COMMANDS_ONLY |= {"source", "teacher_outputs"}
+COMMANDS_ONLY |= {"source", "svg", "teacher_outputs"}
 PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
 PUBLIC = [odt, odt.federated, odt.federated.privacy]

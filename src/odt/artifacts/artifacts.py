@@ -25,7 +25,7 @@ from odt.errors import DataError, OdtError, OptionError, TrainingError
 from odt.kernels.loss_text import is_plugin
 from odt.kernels.rows.scheduledef import Schedule
 from odt.models.model import Model, Path
-from odt.text import size, table
+from odt.text import Printed, size, table
 from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
@@ -53,7 +53,7 @@ STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Artifacts:
+class Artifacts(Printed):
     """A folder of artifacts, whose files are those that were validated; printed as a list.
 
     Attributes:

@@ -195,12 +195,25 @@ def svg(charts: Sequence[Chart], *, alone: bool = True) -> str:
         charts: the charts.
         alone: whether it is a separate file, with style and background.
     """
-    high = HEIGHT * len(charts)
-    head = '<svg xmlns="http://www.w3.org/2000/svg" ' if alone else "<svg "
-    parts = [f'{head}class="chart" viewBox="0 0 {WIDTH} {high}" role="img">']
+    parts = (
+        f'<g transform="translate(0 {k * HEIGHT})">{draw(chart)}</g>'
+        for k, chart in enumerate(charts)
+    )
+    return element("".join(parts), HEIGHT * len(charts), alone=alone)
+
+
+def element(content: str, height: int, *, alone: bool) -> str:
+    """Returns an `svg` element of the class `chart`.
+
+    Args:
+        content: its elements.
+        height: its height; the width is that of charts.
+        alone: whether it is a separate file, with style and background.
+    """
+    head, style = "<svg ", ""
     if alone:
+        head = '<svg xmlns="http://www.w3.org/2000/svg" '
         back = ".back{fill:#fff}@media(prefers-color-scheme:dark){.back{fill:#181818}}"
-        parts.append(f'<style>{STYLE}{back}</style><rect class="back" width="100%" height="100%"/>')
-    for k, chart in enumerate(charts):
-        parts.append(f'<g transform="translate(0 {k * HEIGHT})">{draw(chart)}</g>')
-    return "".join([*parts, "</svg>\n"])
+        style = f'<style>{STYLE}{back}</style><rect class="back" width="100%" height="100%"/>'
+    size = f'viewBox="0 0 {WIDTH} {height}"'
+    return f'{head}class="chart" {size} role="img">{style}{content}</svg>\n'

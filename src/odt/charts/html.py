@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from html import escape
 
 HEAT = "31,111,180"  # red, green and blue of a cell that is as full as possible
+CHART_WIDTH = "440px"
 MAX_HEIGHT = "30em"  # of a block, whose rest is scrolled to
 INVALID = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
 
@@ -19,22 +20,23 @@ def valid_xml(text: str) -> str:
     return INVALID.sub("\ufffd", text)
 
 
-def image(svg: str, alt: str) -> str:
+def image(svg: str, alt: str, width: str = "auto") -> str:
     """Returns a picture.
 
     Args:
         svg: content of an SVG file.
         alt: text for readers who do not see the picture.
+        width: its width as in CSS.
     """
     content = base64.b64encode(valid_xml(svg).encode()).decode()
     source = f"data:image/svg+xml;base64,{content}"
-    return f'<img alt="{escape(alt)}" src="{source}" style="max-width:100%"/>'
+    style = f"width:{width};max-width:100%"
+    return f'<img alt="{escape(alt)}" src="{source}" style="{style}"/>'
 
 
 def row_of_images(svgs: Sequence[str], alt: str) -> str:
-    """Returns pictures side by side, or below each other where they are too wide."""
-    style = "display:inline-block;width:440px;max-width:100%"
-    return "".join(f'<span style="{style}">{image(svg, alt)}</span>' for svg in svgs)
+    """Returns charts side by side, or below each other where they are too wide."""
+    return "".join(image(svg, alt, CHART_WIDTH) for svg in svgs)
 
 
 def paragraph(text: str, *, bold: bool = False) -> str:
@@ -93,6 +95,12 @@ def heat_table(corner: str, names: Sequence[str], rows: Sequence[Sequence[int]])
 def scrolled(content: str) -> str:
     """Returns content, as HTML, in a block of limited size."""
     return f'<div style="max-height:{MAX_HEIGHT};overflow:auto">{content}</div>'
+
+
+def side_by_side(*contents: str) -> str:
+    """Returns contents, as HTML, in a row; below each other where they are too wide."""
+    parts = (f'<div style="max-width:100%">{content}</div>' for content in contents)
+    return f'<div style="display:flex;flex-wrap:wrap;gap:2em">{"".join(parts)}</div>'
 
 
 def folded(title: str, content: str) -> str:

@@ -22,7 +22,7 @@ from odt.errors import OdtError, OptionError
 from odt.kernels.native.library import machine
 from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path, load_model
-from odt.text import size
+from odt.text import Printed, size
 from odt.training import exports
 from odt.training.option_forms import nbytes
 from odt.training.session import Session
@@ -30,7 +30,7 @@ from odt.training.trainer import Trainer
 
 
 @dataclass(frozen=True, slots=True)
-class CProgram:
+class CProgram(Printed):
     """A folder with a C program that trains a model.
 
     Attributes:

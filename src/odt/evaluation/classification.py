@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.charts.html import paragraph
 from odt.core.data.dataset import DataSet
 from odt.core.planning.computation import Computation
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -13,9 +14,10 @@ from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate
 from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
+from odt.evaluation import class_html
 from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
 from odt.kernels.rows.metricdef import NUMBERS, OutputForm
-from odt.text import table
+from odt.text import Text, table
 from odt.training.fit_warnings import never_predicted
 from odt.training.trainer import Trainer
 
@@ -57,6 +59,23 @@ class ClassificationReport:
         """A warning of classes that samples have but that are never predicted; empty for none."""
         return never_predicted(self.support, self.predicted, self.classes)
 
+    def __repr__(self) -> str:
+        count = int(self.support.sum())
+        matrix = self.confusion_matrix
+        right = "" if matrix is None else f", {np.trace(matrix) / max(count, 1):.4f} right"
+        return f"ClassificationReport({len(self.classes)} classes, {count} samples{right})"
+
+    def _repr_html_(self) -> str:
+        parts = []
+        if self.confusion_matrix is not None:
+            matrix = class_html.confusion(self.confusion_matrix, self.classes, self.confusion())
+            parts.append(matrix)
+        if self.warning:
+            parts.append(paragraph(self.warning))
+        columns = {"precision": self.precision, "recall": self.recall, "F1": self.f1_score}
+        parts.append(class_html.figures(self.classes, columns, self.support))
+        return f"<div>{''.join(parts)}</div>"
+
     def __str__(self) -> str:
         """Returns the table of all classes, with the macro average."""
         columns = (self.precision, self.recall, self.f1_score)
@@ -84,7 +103,7 @@ class ClassificationReport:
             )
         names = [one_line(name, MAX_NAME) for name in self.classes]
         if len(names) > MAX_PRINTED:
-            return "\n".join(_pairs(matrix, names))
+            return Text("\n".join(_pairs(matrix, names)))
         heads = names
         numbers = [str(k) for k in range(len(names))]
         columns = [max(len(name), COUNT) for name in names]
@@ -94,7 +113,7 @@ class ClassificationReport:
             heads = numbers
         rows = [("true \\ predicted", *heads)]
         rows += [(name, *map(str, row)) for name, row in zip(names, matrix.tolist(), strict=True)]
-        return "\n".join(table(rows, right=range(1, len(rows))))
+        return Text("\n".join(table(rows, right=range(1, len(rows)))))
 
 
 def _pairs(matrix: Array, names: Sequence[str]) -> list[str]:

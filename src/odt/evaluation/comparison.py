@@ -19,7 +19,7 @@ from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, computed_of, file_of
-from odt.text import table
+from odt.text import Printed, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _names_and_specs(graph: Graph, tensors: Sequence[int]) -> list[tuple[str, Te
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(Printed):
     """Agreement of one output of two models on the same samples.
 
     Attributes:

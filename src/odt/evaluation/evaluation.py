@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from odt.charts.html import table
 from odt.core.data import dataset
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import read_sidecar
@@ -30,6 +31,7 @@ from odt.evaluation.classification import (
 )
 from odt.kernels.families.class_counts import class_counter
 from odt.models.model import Model, Path, file_of
+from odt.text import figure
 from odt.training.option_forms import words_of
 from odt.training.recipes import recipe_of, request_of
 
@@ -53,6 +55,17 @@ class Evaluation:
     results: SampleResults | None
     label: Callable[[int], str] | None = field(repr=False)
     data: dataset.DataSet = field(repr=False)
+
+    def __repr__(self) -> str:
+        values = {"loss": self.loss, **self.metrics}
+        shown = ", ".join(f"{name}={figure(value)}" for name, value in values.items())
+        return f"Evaluation({shown}, {self.data.length} samples)"
+
+    def _repr_html_(self) -> str:
+        values = {"loss": self.loss, **self.metrics}
+        rows = [("", "value"), *((name, figure(value)) for name, value in values.items())]
+        classes = self.classes._repr_html_() if self.classes else ""
+        return f"<div>{table(rows, right=(1,))}{classes}</div>"
 
 
 class ModelEvaluator(Closing):

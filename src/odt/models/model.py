@@ -22,6 +22,10 @@ from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.models.habits import MODEL, missing_attribute
 from odt.models.summary import describe
+from odt.text import Text
+
+if TYPE_CHECKING:
+    from odt.charts.plot import Plot
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
@@ -144,7 +148,17 @@ class Model:
             OptionError: if a pattern matches no weight.
         """
         selection = Selection(tuple(patterns), tuple(freeze), bias_only, freeze_norm)
-        return describe(self._lowered, selection)
+        return Text(describe(self._lowered, selection))
+
+    def plot(self) -> "Plot":
+        """Returns the image of the graph of the operators, as `odt inspect` draws it.
+
+        Raises:
+            OdtError: if the graph is too large.
+        """
+        from odt.models import model_html
+
+        return model_html.plot(self._lowered)
 
     def save(self, path: Path, *, float_weights: bool = False) -> None:
         """Writes the model file, as `odt convert` does; everything in it stays unchanged.
@@ -211,6 +225,11 @@ class Model:
     def __repr__(self) -> str:
         graph = self._file.graph
         return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+
+    def _repr_html_(self) -> str:
+        from odt.models import model_html
+
+        return model_html.html(self._lowered)
 
     if not TYPE_CHECKING:
 

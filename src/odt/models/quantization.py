@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from odt.charts.html import paragraph, scrolled, table
 from odt.core.quantization import quantize_model as engine
 from odt.core.quantization.quantize_model import LayerNoise
 from odt.core.quantization.write_weights import STORED
@@ -43,6 +44,20 @@ class QuantizedModel:
     def noise(self) -> dict[str, float]:
         """Signal-to-noise ratio in dB by name of a layer's output, in the order of the model."""
         return {layer.tensor: layer.decibels for layer in self.layers}
+
+    def __repr__(self) -> str:
+        operators = f"{self.integer} of {self.integer + len(self.real)} operators"
+        last = f", {self.layers[-1].decibels:.1f} dB at the last layer" if self.layers else ""
+        return f"QuantizedModel({self.model!r}, {self.scheme}, {operators}{last})"
+
+    def _repr_html_(self) -> str:
+        rows = [("#", "operator", "output", "signal-to-noise ratio")]
+        rows += [
+            (str(n.operator), n.op, one_line(n.tensor, MAX_MESSAGE // 4), f"{n.decibels:.1f} dB")
+            for n in self.layers
+        ]
+        layers = scrolled(table(rows, right=(0, 3))) if self.layers else ""
+        return f"<div>{paragraph(str(self).splitlines()[0], bold=True)}{layers}</div>"
 
     def __str__(self) -> str:
         """Returns the lines that `odt quantize` prints."""

@@ -104,7 +104,7 @@ def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     }
     return table(
         [
-            (role, _spec(inspection.specs[i]), f"{_label(graph, i)}{notes.get(i, '')}")
+            (role, shape_and_dtype(inspection.specs[i]), f"{_label(graph, i)}{notes.get(i, '')}")
             for role, i in roles
         ]
     )
@@ -130,7 +130,7 @@ def describe_operators(graph: Graph, inspection: Inspection, counted: int) -> li
     rows = [("#", "OPERATOR", "TENSOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
     from_each = inspection.from_each()
     for node in graph.nodes:
-        outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
+        outputs = ", ".join(shape_and_dtype(inspection.specs[i]) for i in node.outputs)
         row = str(node.origin), node.op, ", ".join(map(str, node.outputs)), outputs
         if node.origin in inspection.trained:
             parameters = inspection.values(inspection.trained[node.origin])
@@ -161,7 +161,7 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     rows = [
         (
             one_line(f"  operator {', '.join(users[i])}", MAX_SHOWN) if i in users else " ",
-            _spec(inspection.specs[i]),
+            shape_and_dtype(inspection.specs[i]),
             _label(graph, i),
         )
         for i in tensors
@@ -195,7 +195,7 @@ def describe_quantization(model: Model) -> list[str]:
     """Describes scales and zero points; per channel, the smallest and the largest."""
     rows = [("  ", "TENSOR", "SCALE", "ZERO POINT")]
     for i, quantization in sorted(model.quantization.items()):
-        spec = _spec(model.graph.tensors[i].spec)
+        spec = shape_and_dtype(model.graph.tensors[i].spec)
         scales = _range(quantization.scale)
         if quantization.scale.size > 1:
             scales += f" ({quantization.scale.size} along axis {quantization.axis})"
@@ -215,7 +215,7 @@ def _label(graph: Graph, index: int) -> str:
     return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
 
-def _spec(spec: TensorSpec) -> str:
+def shape_and_dtype(spec: TensorSpec) -> str:
     """Formats shape and dtype; an opaque dtype holds the name of a type that NumPy lacks."""
     names = spec.dtype.names
     return f"{spec.shape} {names[0].lower()}" if names else str(spec)

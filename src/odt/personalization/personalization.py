@@ -25,6 +25,7 @@ from odt.errors import DataError, OdtError, OptionError, warn
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
+from odt.text import Printed
 from odt.training.callbacks import Logs
 from odt.training.option_forms import nbytes
 from odt.training.recipes import recipe_of, request_of
@@ -38,7 +39,7 @@ Scores: TypeAlias = tuple[Logs | None, Logs | None]  # of the old and the new mo
 
 
 @dataclass(frozen=True, slots=True)
-class Personalization:
+class Personalization(Printed):
     """Result of `personalize`; printed as lines of text.
 
     Attributes:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Any
 
+from odt.charts import html
 from odt.charts.chart import Chart, svg
 from odt.charts.chart_png import draw_png
 from odt.core.storage.atomic_files import write_atomically
@@ -42,6 +43,14 @@ class RunComparison:
         rows = _rows_of(self, [str(run.path) for run in self.runs])
         cells = [[escaped(c) for c in row] for row in rows]
         return "\n".join(table(cells, right=(2, 3, 4, 5)))
+
+    def __repr__(self) -> str:
+        return f"RunComparison({len(self.runs)} runs: {', '.join(str(r.path) for r in self.runs)})"
+
+    def _repr_html_(self) -> str:
+        chart = html.row_of_images([svg([self._chart()])], "curves of the runs")
+        rows = _rows_of(self, [str(run.path) for run in self.runs])
+        return f"<div>{chart}{html.scrolled(html.table(rows, right=(2, 3, 4, 5)))}</div>"
 
     def save_svg(self, path: Path) -> None:
         """Writes a chart of the value over the epochs of all runs as SVG.

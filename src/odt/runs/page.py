@@ -8,10 +8,10 @@ from typing import Any
 from odt import __version__
 from odt.charts.chart import STYLE as CHART_STYLE
 from odt.charts.chart import svg
+from odt.charts.memory_chart import checked_memory, memory_chart
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OdtError
 from odt.runs.epoch_log import Row
-from odt.runs.memory_chart import checked_memory, memory_chart
 from odt.runs.run import (
     BEST,
     MAX_BYTES,

@@ -7,6 +7,8 @@ from typing import Any
 
 from odt.charts.chart import Chart
 from odt.charts.epoch_charts import epoch_charts
+from odt.charts.html import paragraph
+from odt.charts.plot import Plot, plot_of
 from odt.core.storage.reading import read_input, reading
 from odt.core.training.monitor import Monitor
 from odt.dataclass import dataclass
@@ -14,6 +16,7 @@ from odt.errors import OdtError
 from odt.models.model import Path as AnyPath
 from odt.runs.epoch_log import Row, read_rows
 from odt.runs.recipe import parse_recipe
+from odt.text import figure
 
 FORMAT, VERSION = "odt-run", 1
 # Files of a run's folder.
@@ -46,6 +49,25 @@ class Run:
     recipe: Mapping[str, Any]
     record: Mapping[str, Any]
     rows: Sequence[Row]
+
+    def plot(self) -> Plot:
+        """Returns the curves of loss, metrics and learning rate, which a notebook shows."""
+        return plot_of(f"curves of {self.path}", charts_of(self))
+
+    def __repr__(self) -> str:
+        return f"Run({self._headline})"
+
+    @property
+    def _headline(self) -> str:
+        """Folder, state, number of epochs and the best value, in a line."""
+        state = self.record.get("state", "unfinished")
+        best = self.best
+        value = f", best {self.monitor} {figure(best[self.monitor])}" if best else ""
+        return f"{str(self.path)!r}, {state}, {len(self.trained)} epochs{value}"
+
+    def _repr_html_(self) -> str:
+        headline = paragraph(self._headline, bold=True)
+        return f"<div>{headline}{self.plot()._repr_html_()}</div>"
 
     @property
     def names(self) -> list[str]:

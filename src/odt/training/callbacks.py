@@ -13,6 +13,7 @@ from odt.core.training.monitor import Monitor
 from odt.errors import OptionError
 
 if TYPE_CHECKING:
+    from odt.charts.plot import Plot
     from odt.training.trainer import Trainer
 
 Logs: TypeAlias = Mapping[str, float]
@@ -50,6 +51,14 @@ class Callback:
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Called after a batch; `logs` holds its loss."""
 
+    def __repr__(self) -> str:
+        shown = {k: v for k, v in vars(self).items() if k not in Callback.__annotations__}
+        monitor = shown.pop("_monitor", None)
+        if monitor is not None:
+            shown = {"monitor": monitor.name, **shown}
+        options = (f"{name}={value!r}" for name, value in shown.items() if name[0] != "_")
+        return f"{type(self).__name__}({', '.join(options)})"
+
 
 class History(Callback):
     """Losses and metrics of all epochs, as returned by `fit`.
@@ -72,8 +81,38 @@ class History(Callback):
         for name, value in logs.items():
             self.history.setdefault(name, []).append(value)
 
+    def plot(self, *names: str) -> "Plot":
+        """Returns the plot of loss and metrics over the epochs, which a notebook shows.
+
+        Args:
+            *names: names of values, such as "loss"; all if left out.
+
+        Raises:
+            OptionError: if there is no value of a name.
+        """
+        from odt.training import history_html
+
+        return history_html.plot(self._points, names)
+
     def __repr__(self) -> str:
         return f"History({len(self.epoch)} epochs: {', '.join(self.history) or 'no values'})"
+
+    def _repr_html_(self) -> str:
+        from odt.training import history_html
+
+        return history_html.html(self._points)
+
+    @property
+    def _points(self) -> dict[str, list[tuple[float, float]]]:
+        """Points (epoch, value) by name; epoch 0 is before training, so that epochs begin at 1."""
+        points: dict[str, list[tuple[float, float]]] = {}
+        for name in [*self.history, *(self.start.keys() - self.history.keys())]:
+            line = self.history.get(name, [])
+            numbers = [epoch + 1.0 for epoch in self.epoch[len(self.epoch) - len(line) :]]
+            points[name] = list(zip(numbers, line, strict=True))
+            if name in self.start:
+                points[name].insert(0, (0.0, self.start[name]))
+        return points
 
 
 class LambdaCallback(Callback):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from odt.charts.html import paragraph, preformatted
 from odt.core.data.protocol import Data
 from odt.core.export.remedies import largest_part, what_trains
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
@@ -24,6 +25,7 @@ from odt.errors import MAX_MESSAGE, DataError, one_line
 from odt.models.habits import check_arguments
 from odt.models.model import Model, Path, file_of, lowered_of
 from odt.models.summary import describe_constants
+from odt.text import size
 from odt.training.memory_text import memory_block, trained_line
 from odt.training.opening import open_session
 from odt.training.trainer import Trainer
@@ -65,6 +67,13 @@ class CheckResult:
 
     def __bool__(self) -> bool:
         return self.trains is True
+
+    def __repr__(self) -> str:
+        trained = f"{len(self.trained)} weights train, {size(self.nbytes)}"
+        return f"CheckResult(trains={self.trains}, {trained})"
+
+    def _repr_html_(self) -> str:
+        return f"<div>{paragraph(VERDICTS[self.trains], bold=True)}{preformatted(self.text)}</div>"
 
     def __str__(self) -> str:
         return self.text

@@ -15,7 +15,7 @@ from odt.core.training.passes import unseen
 from odt.text import duration, figure
 from odt.training.callbacks import Callback, Logs
 
-INTERVAL = 0.5  # seconds between two updates of the display
+INTERVAL = 0.2  # seconds between two updates of the display
 SHARE = 20  # an update takes at most one part in this of the time
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,11 +29,21 @@ from odt.errors import OptionError
 from odt.kernels.native.library import machine
 from odt.kernels.native.target import planning_for
 from odt.models.model import Model, Path
+from odt.text import Text, size
 from odt.training import plan_text as text
 from odt.training.memory_text import describe_cache
 from odt.training.session import Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from odt.charts.plot import Plot
+
+# Parts of the peak in the order of the text, as attributes of the forecast.
+PARTS = (
+    *("parameters", "optimizer", "gradients", "arenas", "packed", "constants", "data"),
+    *("overhead", "dequantized", "frozen", "cache"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +149,54 @@ class MemoryForecast:
             *text.describe_peak(forecast.running),
             *(["", text.memory_verdict(self.process, self.limit)] if self.process else []),
         ]
-        return "\n".join(lines)
+        return Text("\n".join(lines))
+
+    def __repr__(self) -> str:
+        return f"MemoryForecast({self._headline})"
+
+    @property
+    def _headline(self) -> str:
+        """The peak and how a batch runs, in a line."""
+        schedule = text.describe_schedule(self.details.forecast)[0]
+        return f"peak {size(self.peak)}, {schedule}"
+
+    def plot(self) -> "Plot":
+        """Returns the chart of the memory over a training step, which a notebook shows."""
+        from odt.training import plan_html
+
+        return plan_html.plot(self._memory)
+
+    def _repr_html_(self) -> str:
+        from odt.training import plan_html
+
+        parts = [(name, getattr(self, name)) for name in PARTS]
+        parts += [("peak", self.peak), ("process", self.process)]
+        headlines = [self._headline]
+        if self.process:
+            headlines.insert(0, text.memory_verdict(self.process, self.limit))
+        return plan_html.html(headlines, parts, self._memory, str(self))
+
+    @property
+    def _memory(self) -> dict[str, Any]:
+        """The memory of a step, in the form of the memory.json of a run."""
+        return {
+            "parameters": self.parameters,
+            "optimizer": self.optimizer,
+            "gradients": self.gradients,
+            "packed": self.packed,
+            "total": self.allocated,
+            "batch": self.batch_size,
+            "micro_batch": self.micro_batch,
+            "workers": self.workers,
+            "forward": self.forward_calls,
+            "arenas": self.usage(),
+        }
 
     def calls(self) -> str:
         """Returns the plan, the memory plan and the calls of a step, as text."""
         forecast = self.details.forecast
         with planning_for(forecast.target):
-            return "\n".join(text.describe_calls(forecast.running, forecast.memory))
+            return Text("\n".join(text.describe_calls(forecast.running, forecast.memory)))
 
     def usage(self) -> dict[str, list[int]]:
         """Returns the bytes in use in all arenas at each call of a step, by kind of value.

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.text import table
 from odt.training.session import Session
+
+if TYPE_CHECKING:
+    from odt.charts.plot import Plot
 
 MARGIN = 10.0  # the suggestion is the rate of the lowest loss divided by this
 ROWS = 25  # of the table
@@ -41,6 +45,18 @@ class RateTest:
             return None
         lowest = int(np.argmin(self.changes))
         return lowest if self.changes[lowest] < 0 else None
+
+    def plot(self) -> "Plot":
+        """Returns the plot of the losses over the rates, which a notebook shows."""
+        from odt.training import rate_html
+
+        return rate_html.plot(self.rates, self.losses, self.changes, self.suggestion)
+
+    def __repr__(self) -> str:
+        return f"RateTest({len(self.rates)} rates, suggestion={self.suggestion})"
+
+    def _repr_html_(self) -> str:
+        return self.plot()._repr_html_()
 
     def __str__(self) -> str:
         rows = [("LEARNING RATE", "LOSS", "CHANGE", "")]

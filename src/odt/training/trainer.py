@@ -178,6 +178,15 @@ class Trainer(Closing):
         self.record: Record | None = None
         self.stop_training = self.worse = False
 
+    def __repr__(self) -> str:
+        info = self.session.recipe.info
+        losses = ", ".join(dict.fromkeys(loss.name for loss in self.session.recipe.losses))
+        rate = info.schedule or f"{info.learning_rate:g}"
+        return (
+            f"Trainer({self.model!r}, loss={losses}, optimizer={info.optimizer}, "
+            f"learning_rate={rate}, batch_size={info.batch_size})"
+        )
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:

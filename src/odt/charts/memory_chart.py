@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element
 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
 NUMBERS = ("total", "batch", "micro_batch", "workers", "forward")
 MAX_NBYTES, MAX_LAYERS = 2**62, 64
+AREA_STYLE = "<style>.area{stroke-width:0;opacity:.75}</style>"  # also in the style of reports
 ROW = 16  # pixels of a row of the legend
 FORWARD, BACKWARD = 54, 66  # pixels of these words
 
@@ -30,11 +31,12 @@ def checked_memory(memory: Any) -> Mapping[str, Any]:
     return dict(memory)
 
 
-def memory_chart(memory: Mapping[str, Any]) -> str:
+def memory_chart(memory: Mapping[str, Any], *, alone: bool = False) -> str:
     """Returns an `svg` element: constant memory, and stacked on it the arenas at each call.
 
     Args:
         memory: content of memory.json, checked.
+        alone: whether it is a separate file, with style and background.
     """
     layers = layers_of(memory)
     count = len(next(iter(layers.values())))
@@ -77,9 +79,9 @@ def memory_chart(memory: Mapping[str, Any]) -> str:
             f'<rect class="area {color}" x="{left:.0f}" y="{top - 9}" width="10" height="10"/>',
             f'<text x="{left + 15:.0f}" y="{top}">{escape(name)}</text>',
         ]
-    high = HEIGHT + (len(layers) + 1) // 2 * ROW
-    body = "".join(parts)
-    return f'<svg class="chart" viewBox="0 0 {WIDTH} {high}" role="img">{body}</svg>\n'
+    if alone:
+        parts.insert(0, AREA_STYLE)
+    return element("".join(parts), HEIGHT + (len(layers) + 1) // 2 * ROW, alone=alone)
 
 
 def _steps(values: Sequence[float]) -> list[tuple[int, float]]:

@@ -70,7 +70,7 @@ def draw(graph: Graph, inspection: Inspection) -> str:
     boxes, edges = boxes_of(graph, inspection)
     if max(len(boxes), len(edges)) > MAX_BOXES:
         raise OdtError(
-            f"--svg: must draw at most {MAX_BOXES} operators and connections, but the model has "
+            f"`svg=`: must draw at most {MAX_BOXES} operators and connections, but the model has "
             f"{len(boxes)} and {len(edges)}. Draw parts of it, which odt cut writes."
         )
     layers, paths = layered(len(boxes), edges)
