@@ -6,6 +6,7 @@ from odt.core.planning.computation import Plans
 from odt.core.runtime.batch import Batch, Run
 from odt.core.runtime.team import Team
 from odt.core.runtime.worker import Worker
+from odt.kernels.native.binding import in_order
 
 
 class BoundBatch:
@@ -28,9 +29,11 @@ class BoundBatch:
         program = run.program
         assert program.loops is not None, "all calls are compiled"
         self._run, self._batch, self._worker, self._plans = run, batch, worker, plans
-        self._loop, self._losses = program.loops[-1], program.losses
+        self._losses = program.losses
+        self._forward, backward, _ = program.loops
+        # Statistics are read before backward, which reuses their memory.
+        self._rest = in_order([worker.bind_statistics(program), backward])
         self._scales = list(zip(program.samples.scales, batch.scales, strict=True))
-        self._move = worker.bind_statistics(program)
         self._team, self._tasks = team, [self._step]
         self._loss = math.nan
 
@@ -47,9 +50,9 @@ class BoundBatch:
         for array, scale in self._scales:
             array.fill(scale)
         self._batch.fill(self._run.program.samples, 0, self._batch.samples)
-        self._loop()
+        self._forward()
         self._plans.check_files()
         self._loss = sum([a.item() for a in self._losses])
         if not math.isfinite(self._loss):
             self._worker.take(self._run, self._batch, self._loss)  # raises the error
-        self._move()
+        self._rest()

@@ -59,16 +59,6 @@ class Worker:
             sums.fail()
             raise
 
-    def run_at_once(self, run: Run, batch: Batch) -> None:
-        """Runs the only micro-batch of a batch by one call; its gradients are used later."""
-        loops = run.program.loops
-        assert loops is not None, "all calls are compiled"
-        self.begin()
-        self.fill(run, batch)
-        loops[-1]()
-        self.end_forward(run, batch)
-        self._sums.end_run(self.number)
-
     def begin(self) -> None:
         """Begins a batch."""
         self.losses.clear()

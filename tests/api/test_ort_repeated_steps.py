@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.batch_norm_network import RATE, STATISTICS, Reference, batches, network
+from support.onnx_files import OnnxFile, value
 
 import odt
 from odt.compat.ort import artifacts
@@ -121,3 +122,55 @@ def test_a_loss_that_is_not_finite_discards_gradients(
         optimizer.step()
     assert all(a.tobytes() == before[name].tobytes() for name, a in values(state).items())
     assert np.isfinite(module(x, labels))
+
+
+def test_running_statistics_move_as_in_the_first_step(tmp_path: Path) -> None:
+    """Of a network whose backward phase reuses the memory of the batch's statistics."""
+    rng = np.random.default_rng(3)
+    file, frozen = OnnxFile(), ["mean1", "variance1", "mean2", "variance2"]
+    file.inputs.append(value("x", ("N", 3, 12, 12)))
+    file.outputs.append(value("y", ("N", 4)))
+    shapes = {"w1": (8, 3, 3, 3), "w2": (16, 8, 3, 3), "b2": (16,), "w3": (4, 16), "b3": (4,)}
+    weights = {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+    for k, n in ((1, 8), (2, 16)):
+        weights |= {f"{name}{k}": np.ones(n, np.float32) for name in ("gamma", "variance")}
+        weights |= {f"{name}{k}": np.zeros(n, np.float32) for name in ("beta", "mean")}
+    file.constants(weights)
+    vectors = [[f"{n}{k}" for n in ("gamma", "beta", "mean", "variance")] for k in (1, 2)]
+    file.add("Conv", "x", "w1", outputs=["c1"], pads=[1, 1, 1, 1])
+    file.add("BatchNormalization", "c1", *vectors[0], outputs=["n1"], momentum=0.5)
+    file.add("Relu", "n1", outputs=["r1"])
+    file.add("MaxPool", "r1", outputs=["p1"], kernel_shape=[2, 2], strides=[2, 2])
+    file.add("Conv", "p1", "w2", "b2", outputs=["c2"], pads=[1, 1, 1, 1], strides=[2, 2])
+    file.add("BatchNormalization", "c2", *vectors[1], outputs=["n2"], momentum=0.5)
+    file.add("Relu", "n2", outputs=["r2"])
+    file.add("GlobalAveragePool", "r2", outputs=["p2"])
+    file.add("Flatten", "p2", outputs=["f"])
+    file.add("Gemm", "f", "w3", "b3", outputs=["y"], transB=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", odt.OdtWarning)
+        artifacts.generate_artifacts(
+            file.write(tmp_path / "m.onnx"),
+            requires_grad=[n for n in weights if n not in frozen],
+            frozen_params=frozen,
+            loss=artifacts.LossType.CrossEntropyLoss,
+            optimizer=artifacts.OptimType.AdamW,
+            artifact_directory=tmp_path,
+        )
+    state = CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    moved = []
+    with Module(tmp_path / "training_model.onnx", state) as module:
+        optimizer = Optimizer(tmp_path / "optimizer_model.onnx", module)
+        optimizer.set_learning_rate(0)
+        x, labels = rng.normal(1, 2, (8, 3, 12, 12)).astype(np.float32), rng.integers(0, 4, 8)
+        for n in (8, 5, 5, 5, 5):  # the short batches have another program
+            module(x[:n], labels[:n])
+            optimizer.step()
+            module.lazy_reset_grad()
+            moved.append({name: state.parameters[name].data for name in frozen})
+    for name in frozen:
+        batch = 2 * moved[1][name] - moved[0][name]
+        expected = moved[0][name]
+        for each in moved[1:]:
+            expected = 0.5 * expected + 0.5 * batch
+            np.testing.assert_allclose(each[name], expected, rtol=1e-5, err_msg=name)
