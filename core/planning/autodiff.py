@@ -20,6 +20,7 @@ from odt.core.lowering.binding import (
 )
 from odt.core.lowering.normalize.batch_statistics import (
     RunningStatistics,
+    centered_tensors,
     running_statistics,
     with_batch_statistics,
 )
@@ -33,9 +34,10 @@ from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
 from odt.kernels.families.copies import ZERO
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
+from odt.kernels.families.zero_gradient import zero
 from odt.kernels.native.library import compiled_of
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.opdef import Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.rows.opdef import BIAS_GRADIENT, Attrs, Kernel, OpDef, TensorSpec
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -98,6 +100,7 @@ class _Builder:
         self.contributions: Counter[int] = Counter()  # values that are gradients of a tensor
         # (first output of a node, or -1 - k for loss k; name in the row) → auxiliary value
         self.aux: dict[tuple[int, str], str] = {}
+        self.centered: set[int] = set()  # a bias that is added to these changes nothing
         self.losses: list[str] = []
         self.targets: list[str] = []
         self.scales: list[str] = []
@@ -122,6 +125,7 @@ class _Builder:
         values = [self.tensor(i) for i in outputs]
         rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
         flow = GradientFlow(self.graph, needed, self.parameters)
+        self.centered = centered_tensors(self.graph, needed) - {loss.tensor for loss in losses}
         for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
             if loss.tensor in flow.needs_gradient:
                 self._loss_gradient(k, loss, row, attrs)
@@ -304,6 +308,8 @@ class _Builder:
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
+                if kernel.epilogue is BIAS_GRADIENT and node.outputs[0] in self.centered:
+                    kernel = zero(name)
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in delivered:

@@ -27,10 +27,10 @@ NETWORKS = ("mlp", "cnn", "mobile", "lstm", "transformer", "two")
 RUNS = [(name, optimizer) for name in NETWORKS for optimizer in ("SGD", "AdamW")]
 LOSS, PARAMETERS = 1e-5, {"SGD": 1e-5, "AdamW": 2e-4}  # largest differences
 STATISTICS = 1e-5
-# BatchNormalization subtracts the bias of the layer before it. The gradient of this bias is 0 but
-# for rounding, of which AdamW makes whole steps: in ten of them ONNX Runtime is 8.5e-5 off float64,
-# PyTorch's float32 6.0e-5 and odt 1.6e-4; and in the running mean 3.4e-5, 2.4e-5 and 6.0e-5.
-ROUNDING = {("cnn", "AdamW", "bn2.mean"): 1e-4}
+# BatchNormalization subtracts the bias of the layer before it, whose gradient is 0. In others it is
+# rounding, of which AdamW makes whole steps: after ten of them ONNX Runtime's bias is 8.5e-5 off
+# float64, PyTorch's float32 6.0e-5 and odt's 1e-13; the running mean 3.4e-5, 2.4e-5 and 9e-7.
+ROUNDING = {("cnn", "AdamW", "bn2.mean"): 4e-5}
 
 
 class TwoLosses(onnxblock.Block):

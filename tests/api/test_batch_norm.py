@@ -212,3 +212,37 @@ def test_what_has_no_statistics_of_batches_is_refused(tmp_path: Path) -> None:
     trains = network(tmp_path / "t.onnx", training_mode=1)
     with pytest.raises(OdtError, match=re.escape('train it with `batch_norm="batch"`')):
         trainer(trains, batch_norm="fixed")
+
+
+@pytest.mark.parametrize("reads_beside", [False, True])
+def test_a_bias_before_statistics_of_the_batch_changes_nothing(
+    tmp_path: Path, *, reads_beside: bool
+) -> None:
+    """Its gradient is 0, not rounding, of which Adam would make whole steps; unless others read."""
+    rng = np.random.default_rng(3)
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 2, 5, 5)))
+    file.outputs.append(value("y", ("N", 4)))
+    ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
+    file.constants(
+        {
+            "w": rng.normal(size=(4, 2, 3, 3)).astype(np.float32),
+            "b": rng.normal(size=4).astype(np.float32),
+            **{"gamma": ones, "beta": zeros, "mean": zeros, "variance": ones},
+        }
+    )
+    file.add("Conv", "x", "w", "b", outputs=["c"])
+    file.add("BatchNormalization", "c", "gamma", "beta", "mean", "variance", outputs=["n"])
+    file.add("Mul", "n", "c" if reads_beside else "n", outputs=["r"])
+    file.add("GlobalAveragePool", "r", outputs=["p"])
+    file.add("Flatten", "p", outputs=["y"])
+    path = file.write(tmp_path / "m.onnx")
+    adam = odt.Adam(0.01)
+    with odt.Trainer(path, loss=LOSS, optimizer=adam, batch_size=8, batch_norm="batch") as t:
+        for _ in range(4):
+            x = rng.normal(1, 2, (8, 2, 5, 5)).astype(np.float32)
+            t.train_on_batch(x, rng.integers(0, 4, 8))
+        t.export(tmp_path / "trained.onnx")
+    before, after = constants(path), constants(tmp_path / "trained.onnx")
+    assert np.array_equal(before["b"], after["b"]) is not reads_beside
+    assert not np.array_equal(before["w"], after["w"])

@@ -43,6 +43,32 @@ def with_batch_statistics(graph: LoweredGraph) -> LoweredGraph:
     return replace(graph, nodes=tuple(nodes))
 
 
+def centered_tensors(graph: LoweredGraph, nodes: Sequence[Node]) -> set[int]:
+    """Returns the tensors of which normalizations with statistics of the batch read all values.
+
+    They subtract the mean of each channel, so that a constant for each channel changes nothing, and
+    has the gradient 0. Computed, it is rounding alone, of which Adam makes whole steps.
+
+    Args:
+        graph: the graph.
+        nodes: nodes that a plan computes, in forward order.
+    """
+    centered: set[int] = set()
+    others: set[int] = set()
+    for node in reversed(nodes):
+        x, *rest = node.inputs
+        is_view = node.op == "RESHAPE" and node.outputs[0] in centered - others
+        if is_view:
+            shapes = (graph.tensors[i].spec.shape[-1:] for i in (x, node.outputs[0]))
+            is_view = next(shapes) == next(shapes)
+        if is_view or (node.op == BATCH_NORM and node.attrs.batch):
+            centered.add(x)
+            others.update(rest)
+        else:
+            others.update(node.inputs)
+    return centered - others
+
+
 def running_statistics(nodes: Sequence[Node]) -> Iterator[tuple[Node, tuple[int, int]]]:
     """Yields the nodes that normalize with statistics of a batch, with mean and variance."""
     for node in nodes:
