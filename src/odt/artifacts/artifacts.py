@@ -35,12 +35,11 @@ from odt.training.artifact_files import (
     RECIPE,
     ExpectedLosses,
     Manifest,
-    interface_options,
     is_file_name,
     read_manifest,
-    recipe_text,
     sha256,
 )
+from odt.training.artifact_recipe import interface_options, recipe_text
 from odt.training.callbacks import LambdaCallback
 from odt.training.first_steps import first_losses, trainer_from_folder, trainer_of_first_steps
 from odt.training.fitting import NEW_RUN

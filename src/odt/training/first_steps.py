@@ -12,13 +12,12 @@ from odt.models.model import Path, load_model
 from odt.training.artifact_files import (
     ADAPTERS,
     CHECKPOINT,
-    INPUT_OPTIONS,
     MANIFEST,
     ExpectedLosses,
     model_of,
     read_manifest,
-    read_recipe,
 )
+from odt.training.artifact_recipe import INPUT_OPTIONS, read_recipe
 from odt.training.checkpoint_state import CheckpointState, resume_from
 
 if TYPE_CHECKING:
