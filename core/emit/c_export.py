@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from odt.core.emit.c_data import DataBlock
-from odt.core.emit.model_image import ModelImage, Span
+from odt.core.emit.c_literals import array_bytes
+from odt.core.emit.model_image import IntegerSpan, ModelImage, Span
 
 SHARED = 256  # bytes from which on constants of kernels are looked for in the file
 
@@ -36,6 +39,29 @@ static int write_values(WRITER write, void *context, const file_order *order) {
 }
 """
 
+# Writes a bias of real numbers as integers, a block at a time; those that did not change stay.
+WRITE_INTEGERS = """typedef struct {
+  const float *values, *before;
+  const int32_t *integers;
+  const double *steps; /* 1 / scale */
+  int32_t count;
+} file_integers;
+
+static int write_integers(WRITER write, void *context, const file_integers *a) {
+  int32_t block[64];
+  for (int32_t i = 0, filled = 0; i < a->count; i++) {
+    double whole = rint(a->values[i] * a->steps[i]);
+    whole = whole > INT32_MIN ? whole : INT32_MIN, whole = whole < INT32_MAX ? whole : INT32_MAX;
+    block[filled++] = a->values[i] == a->before[i] ? a->integers[i] : (int32_t)whole;
+    if (filled == 64 || i == a->count - 1) {
+      if (write(context, block, sizeof *block * (size_t)filled)) return 1;
+      filled = 0;
+    }
+  }
+  return 0;
+}
+"""
+
 
 class _Piece(NamedTuple):
     """Successive bytes of the file.
@@ -45,12 +71,20 @@ class _Piece(NamedTuple):
         nbytes: their number.
         address: where they are in memory, in C.
         axes: axes of values in another order; () if they are in order.
+        integers: further operands of the values of a bias; () for others.
     """
 
     offset: int
     nbytes: int
     address: str
     axes: tuple[tuple[int, int], ...] = ()
+    integers: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The piece in the table of pieces: without size if its values are converted."""
+        address = "0" if self.integers else self.address
+        return f"{{{address}, {0 if self.axes or self.integers else self.nbytes}}}"
 
 
 def export_function(
@@ -78,9 +112,13 @@ def export_function(
         text = WRITE_VALUES.replace("RANK", str(rank)).replace("WRITER", f"{name}_writer")
         yield from text.splitlines()
         yield ""
+    biases = [p for p in pieces if p.integers]
+    if biases:
+        yield from WRITE_INTEGERS.replace("WRITER", f"{name}_writer").splitlines()
+        yield ""
     yield f"int {name}_export({name}_writer write, void *context) {{"
     yield "  static const struct { const void *bytes; uint32_t size; } pieces[] = {"
-    yield from (f"    {{{p.address}, {0 if p.axes else p.nbytes}}}," for p in pieces)
+    yield from (f"    {p.entry}," for p in pieces)
     yield "  };"
     orders = [p for p in pieces if p.axes]
     if orders:
@@ -90,17 +128,21 @@ def export_function(
             yield f"    {{{p.address}, {len(p.axes)}, {{{axes}}}}},"
         yield "  };"
         yield "  const file_order *order = orders;"
+    if biases:
+        yield "  static const file_integers integers[] = {"
+        yield from (f"    {{{', '.join((p.address, *p.integers))}}}," for p in biases)
+        yield "  };"
+        yield "  const file_integers *bias = integers;"
     yield f"  if (!is_ready) return {upper}_NOT_READY;"
     yield "  int failed = 0;"
     if averages:
         yield "  exchange_averages();"
     yield "  for (size_t k = 0; k < sizeof pieces / sizeof *pieces && !failed; k++) {"
+    yield "    if (pieces[k].size) failed = write(context, pieces[k].bytes, pieces[k].size);"
     if orders:
-        yield "    failed = pieces[k].size"
-        yield "      ? write(context, pieces[k].bytes, pieces[k].size)"
-        yield "      : write_values(write, context, order++);"
-    else:
-        yield "    failed = write(context, pieces[k].bytes, pieces[k].size);"
+        yield "    else if (pieces[k].bytes) failed = write_values(write, context, order++);"
+    if biases:
+        yield "    else failed = write_integers(write, context, bias++);"
     yield "  }"
     if averages:
         yield "  exchange_averages();"
@@ -114,6 +156,7 @@ def _pieces(
 ) -> Iterator[_Piece]:
     """Yields the whole file."""
     pieces = [_weights(span) for span in image.spans]
+    pieces += [_integers(span, block) for span in image.integers]
     taken = [(p.offset, p.offset + p.nbytes) for p in pieces]
     for data, address in constants:
         at = image.data.find(data) if len(data) >= SHARED else -1
@@ -135,3 +178,13 @@ def _weights(span: Span) -> _Piece:
     address = f"AT(weights_{span.array}, {4 * span.start})"
     in_order = len(span.axes) == 1 and span.axes[0][1] == 1
     return _Piece(span.offset, span.nbytes, address, () if in_order else span.axes)
+
+
+def _integers(span: IntegerSpan, block: DataBlock) -> _Piece:
+    """Returns the piece for a weight that is integers in the file; `block` gets its constants."""
+    address, bias = f"AT(weights_{span.array}, 0)", span.bias
+    if bias is None:
+        return _Piece(span.offset, span.nbytes, address)
+    constants = bias.before, bias.integers, 1 / bias.scale.astype(np.float64)
+    operands = *(block.address(array_bytes(a)) for a in constants), str(bias.integers.size)
+    return _Piece(span.offset, span.nbytes, address, integers=operands)

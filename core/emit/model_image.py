@@ -5,18 +5,20 @@ all values. So all else that it changes, such as metadata and new buffers, is pa
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from odt.core.emit.stored_bias import StoredBias
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 ONE = np.float32(1).view(np.uint32)  # the first number; all others are finite, too
+PROBES = 2, 120  # integers of the values with which an exporter runs, but for those of reals
 MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers
 
 
@@ -52,16 +54,39 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class IntegerSpan:
+    """The integers of a whole array in the file.
+
+    Attributes:
+        offset: the first byte in the file.
+        array: number of the array.
+        nbytes: bytes in the file.
+        bias: how the file stores real numbers; None if the array is these integers.
+    """
+
+    offset: int
+    array: int
+    nbytes: int
+    bias: StoredBias | None
+
+    def data(self, a: Array) -> bytes:
+        """Returns the bytes that the file has."""
+        return integer_bytes(a, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelImage:
     """A model file.
 
     Attributes:
         data: its bytes, with any bytes in the spans.
-        spans: values of arrays, in order of their places; they do not overlap.
+        spans: values of arrays of float32, in order of their places.
+        integers: those of other arrays. Spans do not overlap.
     """
 
     data: bytes
     spans: Sequence[Span]
+    integers: Sequence[IntegerSpan]
 
     def file(self, arrays: Sequence[Array]) -> bytes:
         """Returns the file for values of the arrays."""
@@ -69,44 +94,81 @@ class ModelImage:
         for span in self.spans:
             values = span.values(arrays[span.array])
             file[span.offset : span.offset + span.nbytes] = values.astype("<f4").tobytes()
+        for whole in self.integers:
+            file[whole.offset : whole.offset + whole.nbytes] = whole.data(arrays[whole.array])
         return bytes(file)
 
 
-def model_image(export: Callable[[Path], None], arrays: Sequence[Array], path: str) -> ModelImage:
+def integer_bytes(a: Array, bias: StoredBias | None) -> bytes:
+    """Returns the integers of an array as a file has them."""
+    return (a if bias is None else bias.integers_of(a)).tobytes()
+
+
+def model_image(
+    export: Callable[[Path], None],
+    arrays: Sequence[Array],
+    biases: Mapping[int, StoredBias],
+    path: str,
+) -> ModelImage:
     """Returns the image of the file that an exporter writes.
 
     Args:
         export: writes the file for the values that the arrays have.
-        arrays: arrays of float32 that training changes.
+        arrays: arrays that training changes: of float32, or of integers as the file has them.
+        biases: number of an array of float32 → how the file stores it as integers.
         path: path of the model, for messages.
 
     Raises:
         UnsupportedError: if values that training changes are in the file in another form.
     """
-    count = sum(a.size for a in arrays)
+    reals = [k for k, a in enumerate(arrays) if a.dtype == np.float32 and k not in biases]
+    others = [k for k in range(len(arrays)) if k not in reals]
+    count, rng = sum(arrays[k].size for k in reals), np.random.default_rng(0)
     with _restored(arrays), tempfile.TemporaryDirectory() as folder:
 
-        def exported(numbers: Array) -> bytes:
+        def exported(numbers: Array) -> tuple[bytes, dict[int, bytes]]:
+            """Returns the file for numbers of the reals, and the integers of other arrays."""
             values = numbers.astype(np.uint32).view(np.float32)
             at = 0
-            for a in arrays:
+            for k in reals:
+                a = arrays[k]
                 a[...] = values[at : at + a.size].reshape(a.shape)
                 at += a.size
+            for k in others:
+                scale = biases[k].scale if k in biases else 1
+                arrays[k][...] = rng.integers(*PROBES, arrays[k].shape) * scale
             file = Path(folder, "model")
             export(file)
-            return file.read_bytes()
+            integers = {k: integer_bytes(arrays[k], biases.get(k)) for k in others}
+            return file.read_bytes(), integers
 
-        if count <= MOST // 2 and all(a.dtype == np.float32 for a in arrays):
+        if count <= MOST // 2 and all(arrays[k].dtype.itemsize == 1 or k in biases for k in others):
             numbers = ONE + np.arange(count)
             one, other = exported(numbers), exported(numbers[::-1] + count)
-            image = ModelImage(one, _spans(one, other, arrays))
-            whole = sum(span.nbytes for span in image.spans) >= 4 * count
-            if whole and image.file(arrays) == other:
+            spans = _spans(one[0], other[0], arrays, reals)
+            integers = [
+                IntegerSpan(at, k, len(one[1][k]), biases.get(k))
+                for k in others
+                for at in _places(one[0], other[0], one[1][k], other[1][k])
+            ]
+            image = ModelImage(one[0], spans, integers)
+            whole = sum(span.nbytes for span in spans) >= 4 * count
+            whole = whole and {span.array for span in integers} == {*others}
+            if whole and image.file(arrays) == other[0]:
                 return image
     raise UnsupportedError(
-        f"{path}: must hold all weights that train as float32 to be exported by a C program, but "
-        "has some in another form or file. Give `export=False`."
+        f"{path}: must hold all weights that train as float32, or as integers with `qas=`, to be "
+        "exported by a C program, but has some in another form or file. Give `export=False`."
     )
+
+
+def _places(one: bytes, other: bytes, data: bytes, other_data: bytes) -> Iterator[int]:
+    """Yields where a file has some bytes and another file has other ones."""
+    at = one.find(data)
+    while at >= 0:
+        if other.startswith(other_data, at):
+            yield at
+        at = one.find(data, at + 1)
 
 
 @contextmanager
@@ -120,14 +182,19 @@ def _restored(arrays: Sequence[Array]) -> Iterator[None]:
             a[...] = before
 
 
-def _spans(one: bytes, other: bytes, arrays: Sequence[Array]) -> list[Span]:
+def _spans(one: bytes, other: bytes, arrays: Sequence[Array], reals: Sequence[int]) -> list[Span]:
     """Returns where files differ, and which values of arrays are there in the first one.
 
     The values of the first file count from ONE.
+
+    Args:
+        one, other: the files.
+        arrays: all arrays.
+        reals: numbers of those that are float32 in the files.
     """
     size = min(len(one), len(other)) // 4 * 4
     spans: list[Span] = []
-    firsts = np.cumsum([0, *(a.size for a in arrays)])
+    firsts = np.cumsum([0, *(arrays[k].size for k in reals)])
     # Tensors begin at any byte in an ONNX file.
     for shift in range(4):
         words, others = (
@@ -143,7 +210,7 @@ def _spans(one: bytes, other: bytes, arrays: Sequence[Array]) -> list[Span]:
             for a, b in pairwise(cuts):
                 values = numbers[first + a : first + b] - firsts[which[a]]
                 offset = shift + 4 * int(first + a)
-                spans += _regular(offset, int(which[a]), values)
+                spans += _regular(offset, reals[which[a]], values)
     return sorted(spans, key=lambda span: span.offset)
 
 

@@ -52,6 +52,8 @@ def _types(program: StepProgram) -> str:
     )
     for name, arguments in passes:
         lines += [*_tuple(name, arguments), ""]
+    types = sorted({ARRAYS[a.values.dtype.name] for a in program.weights})
+    lines += ["/** The values of a weight. */", f"export type Weight = {' | '.join(types)};", ""]
     return "\n".join([*lines, _text("types.d.ts")])
 
 

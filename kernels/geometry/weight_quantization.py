@@ -28,6 +28,7 @@ from odt.kernels.geometry.quantize import (
 from odt.kernels.rows.opdef import Array
 
 INT4 = (-8, 7)
+ROUNDING = 1e-6  # relative rounding errors of scales
 DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval
 
 
@@ -73,7 +74,7 @@ class WeightQuantization:
         low = np.minimum(least, (lo - first.zero_point) * steps)
         high = np.maximum(most, (hi - first.zero_point) * steps)
         wider = (high - low) / (hi - lo)
-        grows = wider > steps * (1 + 1e-6)  # by more than rounding errors
+        grows = wider > steps * (1 + ROUNDING)
         zero_point = np.clip(np.rint(lo - low / wider), lo, hi).astype("<i8")
         return Quantization(
             np.where(grows, wider, steps).astype("<f4"),
@@ -111,12 +112,17 @@ class WeightQuantization:
     def quantize(self, w: Array, least: Array | None = None) -> tuple[Array, Quantization]:
         """Returns the integers that represent weights, and their quantization.
 
+        Scales stay if they grow by rounding errors alone, as those of integers from 127 s / 127.
+
         Args:
             w: the weights.
             least: smallest scale of each channel, which only symmetric weights observe; None for no
                 limit.
         """
         fitted = self.fitted(w)
+        first = self.first.scale
+        scale = np.where(fitted.scale > first * np.float32(1 + ROUNDING), fitted.scale, first)
+        fitted = replace(fitted, scale=scale)
         if least is not None and self.is_symmetric:
             least = np.max(least, keepdims=True) if fitted.scale.size == 1 else least
             fitted = replace(fitted, scale=np.maximum(fitted.scale, least).astype("<f4"))

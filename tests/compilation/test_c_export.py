@@ -107,7 +107,15 @@ def test_names_of_a_model_are_comments_and_strings_only(tmp_path: Path) -> None:
     assert {a["name"] for a in manifest["weights"]} == {w, b}
 
 
-def test_integers_are_not_exported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["tflm-mnist-lstm-int8", "mlperf-tiny-resnet8-cifar10-int8"])
+def test_integers_that_train_are_exported(model: str, tmp_path: Path) -> None:
+    path = MODELS / f"{model}.tflite"
+    program, expected = train(path, tmp_path, optimizer=odt.SGD(1e-4, momentum=0.9), qas=True)
+    assert program.file() == (0, expected)
+    assert len(expected) == path.stat().st_size
+
+
+def test_weights_that_get_other_scales_are_not_exported(tmp_path: Path) -> None:
     path = MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"
     options: Any = {"loss": LOSS, "learning_rate": 0.1, "batch_size": 1}
     with pytest.raises(odt.UnsupportedError, match="must hold all weights that train as float32"):

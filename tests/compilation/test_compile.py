@@ -214,7 +214,7 @@ def test_integers_train_to_the_bits_of_the_base_kernels(
     """Their rounding follows from the seed."""
     path, loss = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", "categorical_crossentropy"
     given: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "batch_size": BATCH, "qas": True}
-    odt.compile(path, tmp_path / "c", export=False, **given)
+    odt.compile(path, tmp_path / "c", **given)
     build(tmp_path / "c", kernels["generic"])
     program = Program(tmp_path / "c")
     program.init()
@@ -230,6 +230,8 @@ def test_integers_train_to_the_bits_of_the_base_kernels(
         program.get_weights(weights)
         assert weights.raw == data
         assert {a.dtype.name for a in tensors} == {"int8", "float32"}
+        trainer.export(tmp_path / "trained")
+        assert program.file() == (0, (tmp_path / "trained").read_bytes())
 
 
 def operators(path: Path) -> Path:

@@ -62,6 +62,7 @@ def test_a_folder_has_what_javascript_needs_beside_the_c_program(tmp_path: Path)
     types = (tmp_path / "web/sine.d.ts").read_text("utf-8")
     assert "export type Inputs = [Float32Array];" in types
     assert "export type Targets = [Float32Array];" in types
+    assert "export type Weight = Float32Array;" in types
 
 
 @pytest.mark.usefixtures("zig")

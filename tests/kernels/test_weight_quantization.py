@@ -35,6 +35,17 @@ def test_integers_of_the_file_stay() -> None:
     np.testing.assert_array_equal(fake_quantized(first, w), w)
 
 
+def test_a_scale_stays_if_it_would_grow_by_rounding_alone() -> None:
+    """With this scale s, 127 s / 127 is the next float32."""
+    scale = np.float32(1.0078811645507812)
+    assert scale * np.float32(127) / np.float32(127) > scale
+    first = per_channel(scale)
+    integers, found = first.quantize(dequantize(np.array([[127, -127, 3]], np.int8), first.first))
+    assert integers.tolist() == [[127, -127, 3]]
+    assert found.scale == scale
+    assert first.quantize(np.array([[127.001]], np.float32) * scale)[1].scale > scale
+
+
 @pytest.mark.parametrize(
     ("dtype", "zero_point", "most"), [(INT8, 0, 127), (UINT8, 100, 255), (np.int16, 0, 32767)]
 )

@@ -42,10 +42,10 @@ export interface Model {
   predict(inputs: Inputs): Outputs;
 
   /** Returns the weights that train, in the order of `manifest.weights`. */
-  getWeights(): Float32Array[];
+  getWeights(): Weight[];
 
   /** Sets the weights that train. */
-  setWeights(weights: Float32Array[]): void;
+  setWeights(weights: Weight[]): void;
 
   /** Sets the learning rate of the next steps. */
   setLearningRate(rate: number): void;
