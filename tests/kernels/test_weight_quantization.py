@@ -39,7 +39,7 @@ def test_a_scale_stays_if_it_would_grow_by_rounding_alone() -> None:
     """With this scale s, 127 s / 127 is the next float32."""
     scale = np.float32(1.0078811645507812)
     assert scale * np.float32(127) / np.float32(127) > scale
-    first = per_channel(scale)
+    first = per_channel(scale.item())
     integers, found = first.quantize(dequantize(np.array([[127, -127, 3]], np.int8), first.first))
     assert integers.tolist() == [[127, -127, 3]]
     assert found.scale == scale
