@@ -20,6 +20,7 @@
 #              ONLY=wasm training in WebAssembly, in node and Chromium;
 #              ONLY=browser the page of examples/browser in Chromium;
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
+#              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI

@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from odt.errors import OdtError
 
 if TYPE_CHECKING:
     from odt.cli.learning.recipe import Options, Recipe
+
+COLUMNS = ("one-hot", "date", "leave-out")  # options of gen-datafile that add to the choice
 
 
 @click.command()
@@ -76,7 +78,10 @@ def command(
     with quick_imports():
         from odt.cli.learning import run as learning
         from odt.cli.learning.choices import choose
-        from odt.cli.learning.recipe import HEAD, read_recipe
+        from odt.cli.learning.recipe import DATA, HEAD, read_recipe
+
+    def show(line: str) -> None:
+        click.echo(line, err=True)
 
     if config is not None and (target is not None or base is not None):
         raise OdtError("--config: must be given without --target and --base, which it holds.")
@@ -84,14 +89,18 @@ def command(
     is_new = not os.path.exists(folder)  # also if its folder cannot be searched
     if not is_new and (not folder.is_dir() or any(folder.iterdir())):
         raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
+    parsed = _parsed(changes)
     if config is not None:
         recipe = read_recipe(config)
         recipe = recipe if source is None else recipe.with_source(source)
     elif source is not None:
-        recipe = choose(source, target, base, seed or 0)
+        with learning.own_options(DATA):
+            columns = {k: v for k, v in parsed.get(DATA, {}).items() if k in COLUMNS}
+            recipe = choose(source, target, base, seed or 0, columns, show)
+            parsed[DATA] = {k: v for k, v in parsed.get(DATA, {}).items() if k not in COLUMNS}
     else:
         raise click.UsageError("Missing argument 'SOURCE'.")
-    recipe = recipe.with_options(_changes(recipe, seed, epochs, changes))
+    recipe = recipe.with_options(_with_short_options(parsed, recipe, seed, epochs))
     if HEAD in recipe.steps and folder.resolve().is_relative_to(Path(recipe.source).resolve()):
         raise OdtError(
             f"--output: must be outside of {recipe.source}, whose folders are classes, but got "
@@ -103,7 +112,7 @@ def command(
     except OSError as e:
         raise OdtError(unwritable(f"--output {output}", e, "folder")) from e
     try:
-        results = learning.run(recipe, folder, lambda line: click.echo(line, err=True))
+        results = learning.run(recipe, folder, show)
     except BaseException:
         if (folder / learning.FLOAT).exists():  # it may have taken hours
             click.echo(f"{output} keeps the trained model; later commands did not run.", err=True)
@@ -111,12 +120,17 @@ def command(
             _remove(folder, is_new)
         raise
     for result in results:
-        values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
+        values = ", ".join(f"{_name(n)} {value:.4f}" for n, value in result.metrics.items())
         click.echo(
             f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on {result.samples} samples"
         )
     click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
     click.echo(f"Use it: odt predict {shlex.quote(str(folder / learning.FLOAT))} --source NEW")
+
+
+def _name(metric: str) -> str:
+    """Returns the name of a metric as options have it: accuracy for that of the loss."""
+    return "accuracy" if metric.endswith("_accuracy") else metric
 
 
 def _remove(folder: Path, is_new: bool) -> None:
@@ -131,25 +145,33 @@ def _remove(folder: Path, is_new: bool) -> None:
             path.unlink()
 
 
-def _changes(
-    recipe: "Recipe", seed: int | None, epochs: int | None, texts: Sequence[str]
-) -> "dict[str, Options]":
-    """Returns the options that --seed, --epochs and --set change, by command.
-
-    Args:
-        recipe: the recipe, whose commands get the seed.
-        seed: random seed; None for those of the recipe.
-        epochs: number of epochs; None for that of the recipe.
-        texts: values of --set, which override both.
-    """
-    from odt.cli.learning.recipe import SEEDED, TRAIN, parse_change
+def _parsed(texts: Sequence[str]) -> "dict[str, Options]":
+    """Returns the values of --set: command → its options."""
+    from odt.cli.learning.recipe import parse_change
 
     changes: dict[str, Options] = {}
-    if seed is not None:
-        changes = {command: {"seed": seed} for command in SEEDED if command in recipe.steps}
-    if epochs is not None:
-        changes.setdefault(TRAIN, {})["epochs"] = epochs
     for text in texts:
         command, option, value = parse_change(text)
         changes.setdefault(command, {})[option] = value
     return changes
+
+
+def _with_short_options(
+    changes: "Mapping[str, Options]", recipe: "Recipe", seed: int | None, epochs: int | None
+) -> "dict[str, Options]":
+    """Returns the changes of --set with those of --seed and --epochs, which --set overrides.
+
+    Args:
+        changes: command → its options that change.
+        recipe: the recipe, whose commands get the seed.
+        seed: random seed; None for those of the recipe.
+        epochs: number of epochs; None for that of the recipe.
+    """
+    from odt.cli.learning.recipe import SEEDED, TRAIN
+
+    short: dict[str, Options] = {}
+    if seed is not None:
+        short = {command: {"seed": seed} for command in SEEDED if command in recipe.steps}
+    if epochs is not None:
+        short.setdefault(TRAIN, {})["epochs"] = epochs
+    return {c: short.get(c, {}) | changes.get(c, {}) for c in short.keys() | changes.keys()}

@@ -1,16 +1,25 @@
 """Chooses how `odt learn` makes a model: preparation of the data, network, and training."""
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
 
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe
+from odt.core.storage.reading import printable
 from odt.datasets.open_source import format_of, open_source
 from odt.datasets.source import Source
 from odt.datasets.source_format import Opening
 from odt.datasets.splits import length_of
 from odt.datasets.tables import TableOptions, TextColumnsError
 from odt.errors import DataError, OdtError
+from odt.kernels.rows.opdef import Array
 from odt.models.bases import find_base
+
+Show: TypeAlias = Callable[[str], object]
 
 BASES = {"image": "mobilenet", "sound": "keywords"}  # kind of inputs → network of odt-models
 TABLES = ("csv", "tsv", "text")
@@ -18,9 +27,21 @@ VALIDATION = 0.15  # of all samples, or of the training part of a source that ha
 TEST = 0.2  # of all samples
 MAX_CLASSES = 20  # of a target of whole numbers; more different numbers are values
 SMALL = 2000  # rows; smaller tables get a smaller network
+# Training on few rows: averaged weights and strong decay against overfitting.
+FEW_ROWS: Options = {"batch-size": 16, "optimizer": "adamw", "weight-decay": 1, "ema": 0.98}
+UNEQUAL = 2  # samples of the largest class to those of the smallest, from which classes get weights
+MIN_ROWS = 10  # of a table in which a column can number them
+IDENTIFIER = re.compile(r"(?i)(^|[\W_])(id|idx|index|nr|no|number|rownames|row|key)$|[a-z](Id|ID)$")
 
 
-def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe:
+def choose(
+    path: str,
+    target: str | None,
+    base: str | None,
+    seed: int,
+    columns: Mapping[str, str],
+    show: Show,
+) -> Recipe:
     """Returns the commands that make a model of a source.
 
     Args:
@@ -28,6 +49,9 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
         target: the target's column of a table; None for the last one.
         base: name or path of the network whose last layer is replaced; None to choose.
         seed: random seed of all commands.
+        columns: columns of a table that the user encodes or leaves out: option of gen-datafile →
+            columns, separated by commas.
+        show: called with notes for the user.
 
     Raises:
         OdtError: if the source is of another kind, or there is no network for it.
@@ -39,7 +63,7 @@ def choose(path: str, target: str | None, base: str | None, seed: int) -> Recipe
             raise OdtError(
                 f"--base: must be left out for a table, which has no base, but got {base}."
             )
-        return _for_table(path, "-1" if target is None else target, seed)
+        return _for_table(path, "-1" if target is None else target, seed, columns, show)
     if form == "tables":
         raise DataError(
             f"{path}: must be a single table, or a folder of photos or sounds, but is a folder or "
@@ -71,54 +95,122 @@ def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
         "num-of-trainable-ops": 2,
         "cache-frozen": "ram",
         "metric": "accuracy",
+        **_class_weight(source),
         "seed": seed,
     }
     return Recipe(path, {HEAD: head, DATA: data, TRAIN: train, QUANTIZE: {}})
 
 
-def _for_table(path: str, target: str, seed: int) -> Recipe:
+def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], show: Show) -> Recipe:
     """Returns the commands that train a network of dense layers on the rows of a table."""
-    source, encodings = _open_table(path, target)
+    source, chosen = _open_table(path, target, columns, show)
     if len(source.classes) == 1:
         raise DataError(
             f"{path}: the target must have at least two classes, but has only {source.classes[0]}."
         )
     regression = not source.classes
     data: Options = {"label-column": target, "missing": "median", "missing-target": "drop"}
-    data |= encodings
+    data |= chosen
     data["regression" if regression else "classification"] = True
     data |= {"split": _splits(source), "seed": seed}
     rows = sum(map(length_of, source.parts.values()))
-    hidden = "16" if rows < SMALL else "64,64"
+    hidden = "32" if rows < SMALL else "64,64"
     new: Options = {"kind": "mlp", "normalize": True, "hidden": hidden, "seed": seed}
-    train: Options = {"epochs": 300, "patience": 30, "keep-best": True, "seed": seed}
+    train: Options = {"epochs": 300, "patience": 30, "keep-best": True} | (
+        FEW_ROWS if rows < SMALL else {}
+    )
     # Normalization reads columns of very different ranges, which int8 cannot hold together.
     quantize: Options = {"keep-float": ["SUB", "MUL"]}
     if regression:
-        train |= {"metric": "r2", "loss": "mean-squared-error"}
+        train |= {"metric": "r2", "loss": "mean-squared-error", "seed": seed}
         quantize["keep-float"].append("ADD")  # of the last layers, which invert normalization
     else:
-        train["metric"] = "accuracy"
+        train |= {"metric": "accuracy", **_class_weight(source), "seed": seed}
     return Recipe(path, {DATA: data, NEW: new, TRAIN: train, QUANTIZE: quantize})
 
 
-def _open_table(path: str, target: str) -> tuple[Source, Options]:
-    """Opens a table; returns it with the options of gen-datafile for its columns of text."""
-    table = TableOptions(label=target, drop_targets=True)
-    try:
-        return _with_targets(path, table), {}
-    except TextColumnsError as e:
-        columns: dict[str, list[str]] = {"one_hot": [], "date": [], "leave_out": []}
-        for name, encoding in e.options.items():
-            columns[encoding].append(name)
-    table = replace(
-        table,
-        one_hot=tuple(columns["one_hot"]),
-        dates=tuple(columns["date"]),
-        leave_out=tuple(columns["leave_out"]),
+def _class_weight(source: Source) -> Options:
+    """Returns the option that balances classes of very different numbers of samples."""
+    counts = np.zeros(len(source.classes), np.int64)
+    for part in source.parts.values():
+        if part.labels is None:
+            return {}
+        counts += np.bincount(part.labels, minlength=len(counts))[: len(counts)]
+    return {"class-weight": "balanced"} if counts.max() >= UNEQUAL * counts.min() else {}
+
+
+def _open_table(
+    path: str, target: str, columns: Mapping[str, str], show: Show
+) -> tuple[Source, Options]:
+    """Opens a table; returns it with the options of gen-datafile for its columns.
+
+    Columns of text are encoded or left out, columns that number the rows are left out, and so are
+    a few lines whose cells do not fit their columns.
+    """
+    one_hot, dates, out = (
+        (columns[key],) if key in columns else () for key in ("one-hot", "date", "leave-out")
     )
-    options = {name.replace("_", "-"): names for name, names in columns.items() if names}
-    return _with_targets(path, table), options
+    table = TableOptions(
+        label=target, drop_targets=True, one_hot=one_hot, dates=dates, leave_out=out
+    )
+    is_encoded = False
+    fault: DataError | None = None
+    while True:
+        try:
+            source = _with_targets(path, table)
+            break
+        except TextColumnsError as e:
+            if is_encoded:
+                raise
+            is_encoded = True
+            table = _with_text(table, e)
+        except DataError as e:
+            if table.skip:
+                raise fault or e from None
+            fault = e
+            table = replace(table, skip=True)
+    if numbering := _numbering(source):
+        table = replace(table, leave_out=(*table.leave_out, *numbering))
+        source = _with_targets(path, table)
+    if chosen := table.leave_out[len(out) :]:
+        names = ", ".join(map(printable, chosen))
+        show(f"note: {path}: columns that number the rows or hold free text are left out: {names}.")
+    lists = {"one-hot": table.one_hot, "date": table.dates, "leave-out": table.leave_out}
+    options: Options = {name: list(names) for name, names in lists.items() if names}
+    return source, options | ({"on-error": "skip"} if table.skip else {})
+
+
+def _with_text(table: TableOptions, error: TextColumnsError) -> TableOptions:
+    """Returns the options with those that the columns of text need."""
+    columns: dict[str, list[str]] = {"one_hot": [], "date": [], "leave_out": []}
+    for name, encoding in error.options.items():
+        columns[encoding].append(name)
+    return replace(
+        table,
+        one_hot=(*table.one_hot, *columns["one_hot"]),
+        dates=(*table.dates, *columns["date"]),
+        leave_out=(*table.leave_out, *columns["leave_out"]),
+    )
+
+
+def _numbering(source: Source) -> list[str]:
+    """Returns the columns that number the rows: counters, and identifiers by their names."""
+    parts = source.parts.values()
+    rows = np.array([p.read(k).inputs[0] for p in parts for k in range(length_of(p))])
+    columns = {column["name"] for column in source.table["columns"]}
+    return [
+        name
+        for name, values in zip(source.columns, rows.T, strict=True)
+        if name in columns and _numbers_rows(name, values)
+    ]
+
+
+def _numbers_rows(name: str, values: Array) -> bool:
+    """Whether a column has a whole number of its own for each row, in order or by its name."""
+    whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
+    if not whole or len(values) < MIN_ROWS or len(np.unique(values)) < len(values):
+        return False
+    return bool(np.all(np.diff(values) == 1)) or IDENTIFIER.search(name.strip()) is not None
 
 
 def _with_targets(path: str, table: TableOptions) -> Source:

@@ -15,6 +15,7 @@ Options: TypeAlias = dict[str, Any]  # value by option, without the dashes in fr
 DATA, HEAD, NEW, TRAIN, QUANTIZE = "gen-datafile", "replace-head", "new", "train", "quantize"
 STEPS = (HEAD, DATA, NEW, TRAIN, QUANTIZE)  # in the order in which they run
 SEEDED = (DATA, HEAD, NEW, TRAIN)  # commands that have an option `seed`
+OFF = ("shuffle", "stratify", "preprocessing")  # switches that are on by default
 ARGUMENTS = {HEAD: "model", NEW: "kind"}  # command → key of the recipe that is its argument
 
 
@@ -97,8 +98,8 @@ def read_recipe(path: str) -> Recipe:
     return Recipe(os.path.join(folder, source), ordered)
 
 
-def parse_change(text: str) -> tuple[str, str, str]:
-    """Splits COMMAND.OPTION=VALUE; returns command, option and value.
+def parse_change(text: str) -> tuple[str, str, str | bool]:
+    """Splits COMMAND.OPTION=VALUE; returns command, option and value, a bool for a switch.
 
     Raises:
         OdtError: if the text has another form.
@@ -109,7 +110,8 @@ def parse_change(text: str) -> tuple[str, str, str]:
         raise OdtError(
             f"--set: must be COMMAND.OPTION=VALUE, such as train.epochs=20, but got {text}."
         )
-    return command.replace("_", "-"), option.replace("_", "-"), value
+    switches = {"true": True, "false": False}
+    return command.replace("_", "-"), option.replace("_", "-"), switches.get(value, value)
 
 
 def words_of(command: str, options: Options) -> list[str]:
@@ -119,7 +121,7 @@ def words_of(command: str, options: Options) -> list[str]:
         if key == ARGUMENTS.get(command):
             words.append(str(value))
         elif isinstance(value, bool):
-            words.append(f"--{key}" if value else f"--no-{key}")
+            words += [f"--{key}"] if value else [f"--no-{key}"] if key in OFF else []
         else:
             values = value if isinstance(value, list) else [value]
             words += [f"--{key}={each}" for each in values]

@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 
 import odt
+from odt.cli.learning.messages import with_own_options
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe, words_of
 from odt.dataclass import dataclass
 from odt.datasets.new_data import load_record
+from odt.errors import OdtError
 
 START, FLOAT, INT8 = "start.tflite", "model.tflite", "model-int8.tflite"
 LABELS, REPORT, LOG, RECIPE = "labels.txt", "report.html", "log.txt", "recipe.toml"
@@ -53,7 +55,7 @@ def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Res
     with _stdout_to(folder / LOG):
         for command, options in recipe.steps.items():
             call([*words_of(command, options), *paths[command]], show)
-        report = [str(folder / RUN), *_samples(files, "test"), "--output", str(folder / REPORT)]
+        report = [str(folder / RUN), "--data", str(files), "--output", str(folder / REPORT)]
         call(["report", *report], show)
     if classes := load_record(str(files / "train.input.bin")).classes:
         text = "".join(f"{name}\n" for name in classes)
@@ -67,22 +69,22 @@ def _paths(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
     files = folder / FILES
     start = str(folder / START)
     model = str(folder / FLOAT)
-    inputs = str(files / "train.input.bin")
     like = ["--like", start] if HEAD in recipe.steps else []
-    data = [*_samples(files, "train"), *_samples(files, "validation", "--validation-")]
     return {
         DATA: ["--source", recipe.source, *like, "--out-dir", str(files)],
         HEAD: ["--output", start],
-        NEW: ["--like", inputs, "--output", start],
-        TRAIN: [start, *data, "--run-dir", str(folder / RUN), "--export-tflite", model],
-        QUANTIZE: [model, "--calibrate", inputs, "--output", str(folder / INT8)],
+        NEW: ["--like", str(files), "--output", start],
+        TRAIN: [
+            start,
+            "--data",
+            str(files),
+            "--run-dir",
+            str(folder / RUN),
+            "--export-tflite",
+            model,
+        ],
+        QUANTIZE: [model, "--data", str(files), "--output", str(folder / INT8)],
     }
-
-
-def _samples(files: Path, split: str, prefix: str = "--load-") -> list[str]:
-    """Returns the options that name the data files of a split."""
-    inputs, targets = (str(files / f"{split}.{role}.bin") for role in ("input", "output"))
-    return [f"{prefix}input", inputs, f"{prefix}expected", targets]
 
 
 def call(words: list[str], show: Callable[[str], object]) -> None:
@@ -101,9 +103,31 @@ def call(words: list[str], show: Callable[[str], object]) -> None:
     from odt.cli.main import main
 
     show(shlex.join(["odt", *words]))
-    status = main.main(args=words, prog_name="odt", standalone_mode=False)
+    with own_options(words[0]):
+        status = main.main(args=words, prog_name="odt", standalone_mode=False)
     if status:
         raise click.exceptions.Exit(int(status))
+
+
+@contextmanager
+def own_options(name: str) -> Iterator[None]:
+    """Names the options of `odt learn` in errors of a command.
+
+    Raises:
+        OdtError: for an error of the command.
+    """
+    from odt.cli.main import main
+
+    try:
+        yield
+    except (OdtError, click.ClickException) as e:
+        if isinstance(e, click.UsageError):
+            raise
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        options = {opt.lstrip("-") for p in command.params for opt in p.opts}
+        text = e.message if isinstance(e, click.ClickException) else str(e)
+        raise OdtError(with_own_options(text, name, options)) from e
 
 
 def evaluate(model: Path, files: Path, train: Options) -> Result:

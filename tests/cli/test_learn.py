@@ -61,7 +61,7 @@ def test_a_table_becomes_a_float_and_an_int8_model(tmp_path: Path) -> None:
         accuracy = litert_accuracy(out / name, out / "data")
         assert accuracy >= 0.9
         assert f"{name}: " in result.stdout
-        assert f"categorical_accuracy {accuracy:.4f} on 69 samples" in result.stdout
+        assert f" accuracy {accuracy:.4f} on 69 samples" in result.stdout
 
 
 def test_a_recipe_repeats_a_run(tmp_path: Path) -> None:
@@ -89,6 +89,78 @@ def test_whole_numbers_with_many_values_are_a_regression(tmp_path: Path) -> None
     values = [float(line.split("r2 ")[1].split()[0]) for line in result.stdout.splitlines()[:2]]
     assert min(values) > 0.97
     assert not (tmp_path / "out" / "labels.txt").exists()
+
+
+def write_table(path: Path, names: str, rows: list[str]) -> Path:
+    path.write_text("\n".join([names, *rows]) + "\n")
+    return path
+
+
+def test_columns_that_number_the_rows_are_left_out_with_one_line(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    rows = [
+        f"{k},{1000 - 7 * k},{rng.integers(90)},guest {k},{k * 5 % 13},{k * 5 % 13 / 2}"
+        for k in range(80)
+    ]
+    table = write_table(tmp_path / "t.csv", "row,customer_id,count,name,size,price", rows)
+    result = learn(table, "-o", tmp_path / "out", "--epochs", 2)
+    assert result.exit_code == 0, result.output
+    assert recipe(tmp_path / "out")["gen-datafile"]["leave-out"] == ["name", "row", "customer_id"]
+    (line,) = [x for x in result.stderr.splitlines() if "number the rows" in x]
+    assert line.endswith("left out: name, row, customer_id.")
+
+
+def test_counts_with_gaps_or_without_such_a_name_stay(tmp_path: Path) -> None:
+    rows = [f"{2 * k},{k % 9},{k * 5 % 13}" for k in range(60)]
+    table = write_table(tmp_path / "t.csv", "milliseconds,size,price", rows)
+    assert learn(table, "-o", tmp_path / "out", "--epochs", 1).exit_code == 0
+    assert "leave-out" not in recipe(tmp_path / "out")["gen-datafile"]
+
+
+@pytest.mark.parametrize(("rare", "weights"), [(12, "balanced"), (40, None)])
+def test_unequal_classes_get_weights(rare: int, weights: str | None, tmp_path: Path) -> None:
+    """12 of one class beside 60 of another; the weights can be taken away."""
+    rows = [f"{k % 7},{k % 5},{'rare' if k < rare else 'usual'}" for k in range(rare + 60)]
+    table = write_table(tmp_path / "t.csv", "a,b,kind", rows)
+    assert learn(table, "-o", tmp_path / "out", "--epochs", 1).exit_code == 0
+    assert recipe(tmp_path / "out")["train"].get("class-weight") == weights
+    other = ("--set", "train.class-weight=0=1,1=2")
+    assert learn(table, "-o", tmp_path / "other", "--epochs", 1, *other).exit_code == 0
+    assert recipe(tmp_path / "other")["train"]["class-weight"] == "0=1,1=2"
+
+
+def test_a_word_among_numbers_leaves_its_line_out(tmp_path: Path) -> None:
+    rows = [f"{'rotary' if k == 30 else k % 8},{k % 5},{k * 7 % 31 / 2}" for k in range(90)]
+    table = write_table(tmp_path / "t.csv", "cylinders,b,price", rows)
+    result = learn(table, "-o", tmp_path / "out", "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    assert "1 of 90 lines left out" in result.stderr
+    assert recipe(tmp_path / "out")["gen-datafile"]["on-error"] == "skip"
+
+
+def test_messages_name_options_that_learn_has(tmp_path: Path) -> None:
+    rows = [f"{k % 12 + 1:02}/{k * 7 % 12 + 1:02}/2020,{k % 5},{k % 12 / 2}" for k in range(60)]
+    table = write_table(tmp_path / "t.csv", "when,b,price", rows)
+    out = tmp_path / "out"
+    result = learn(table, "-o", out, "--epochs", 1)
+    assert "--set gen-datafile.date=when=%d/%m/%Y" in result.stderr
+    way = "gen-datafile.date=when=%d/%m/%Y"
+    result = learn(table, "-o", out, "--epochs", 1, "--set", way)
+    assert result.exit_code == 0, result.output
+    assert recipe(out)["gen-datafile"]["date"] == ["when=%d/%m/%Y"]
+    result = learn(table, "--target", "cost", "-o", tmp_path / "other")
+    assert "--target must be one of" in result.stderr
+    result = learn(table, "-o", tmp_path / "other", "--set", way, "--set", "train.learning-rate=-1")
+    assert "--set train.learning-rate=VALUE: must be" in result.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_switch_is_set_to_true_or_false(tmp_path: Path) -> None:
+    words = ("-o", tmp_path / "out", "--epochs", 1, "--set", "train.keep-best=false")
+    result = learn(DATA / "wine_data.csv", *words)
+    assert result.exit_code == 0, result.output
+    assert recipe(tmp_path / "out")["train"]["keep-best"] is False
+    assert "keep-best" not in result.stderr
 
 
 def test_photos_get_a_new_head_on_the_mobilenet(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""Messages of the commands that `odt learn` runs, with options that `odt learn` has."""
+
+import re
+import shlex
+from collections.abc import Collection
+from functools import partial
+
+from odt.cli.learning.recipe import DATA
+from odt.cli.output.spelling import spell
+
+OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:[ =]((?:\"[^\"]*\"|[^\s.,;:]+)))?(?=[\s.,;:]|$)")
+ARGUMENT = re.compile(r"`(\w+)=\"([^\"`]*)\"`")
+OWN = {"seed": "--seed", "epochs": "--epochs", "label-column": "--target"}  # option → learn's
+
+
+def with_own_options(message: str, command: str, options: Collection[str]) -> str:
+    """Returns a message that names options of a command as `odt learn` takes them.
+
+    Args:
+        message: the message.
+        command: the command.
+        options: names of the command's options, without dashes in front.
+    """
+    quoted = ARGUMENT.sub(partial(_argument, command, options), message)
+    return OPTION.sub(partial(_option, command, options), spell(quoted))
+
+
+def _argument(command: str, options: Collection[str], match: re.Match[str]) -> str:
+    """Returns an argument in backticks, such as `leave_out="id"`, as an option."""
+    name = match[1].replace("_", "-")
+    return _set(command, name, match[2]) if name in options else match[0]
+
+
+def _option(command: str, options: Collection[str], match: re.Match[str]) -> str:
+    name, value = match.groups()
+    if name not in options or name == "set":
+        return match[0]
+    return _set(command, name, (value or "VALUE").strip('"'))
+
+
+def _set(command: str, name: str, value: str) -> str:
+    """Returns an option and its value as `odt learn` takes them."""
+    if (command == DATA and name in OWN) or name in ("seed", "epochs"):
+        return f"{OWN[name]} {value}"
+    return f"--set {shlex.quote(f'{command}.{name}={value}')}"
