@@ -145,7 +145,10 @@ class LiveReport(Closing):
             try:
                 predictions = self._models[k].predict(read_run(self._paths[k]), path, name)
             except OdtError as e:
-                raise OdtError(str(e).replace(str(path), name or "the file")) from e
+                text = str(e)
+                for place in (path, path.parent):
+                    text = text.replace(str(place), name or "the file")
+                raise OdtError(text) from e
         return Answer.of(results(predictions), HTML)
 
     def _number(self, query: Query) -> int:

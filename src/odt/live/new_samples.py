@@ -21,10 +21,26 @@ from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, load_model
 from odt.runs.run import BEST, Run
+from odt.runs.sample_origin import Columns
 from odt.runs.sample_sections import best_model, model_of
 
 MAX_SAMPLES = 20  # of one file that are predicted
 ARRAYS = (".npy", ".npz", ".h5", ".bin")  # files of samples that need no preprocessing
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a table before preprocessing.
+
+    Attributes:
+        columns: the columns.
+        names: names of the numbers of a sample, of which words have several.
+        given: the numbers.
+    """
+
+    columns: Columns
+    names: Sequence[str]
+    given: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +55,7 @@ class Prediction:
         kind: kind of the data: image, sound or features; empty for arrays.
         shape: shape of the model's input.
         values: the model's input, preprocessed, flat.
-        columns: names of a row's numbers; empty for other data.
-        given: the row's numbers before preprocessing.
+        row: the sample as a row of a table; None for other data.
     """
 
     label: str
@@ -50,8 +65,7 @@ class Prediction:
     kind: str
     shape: tuple[int, ...]
     values: Array
-    columns: Sequence[str] = ()
-    given: Sequence[float] = ()
+    row: TableRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +73,14 @@ class Predictions:
     """Predictions for the samples of a file.
 
     Attributes:
+        name: name of the file.
         samples: the first samples of the file, at most MAX_SAMPLES.
         count: number of samples in the file.
         weights: the file with the weights.
         notes: notes about the samples.
     """
 
+    name: str
     samples: Sequence[Prediction]
     count: int
     weights: str
@@ -122,26 +138,26 @@ class RunModel(Closing):
         first = range(min(data.length, MAX_SAMPLES))
         for k, outputs in zip(first, self._predictor.run(data), strict=False):
             column.read([k], values)
-            row = outputs[0].reshape(-1).copy()
-            columns, given = _row_of(opened, k, values.size)
+            y = outputs[0].reshape(-1).copy()
             samples.append(
                 Prediction(
                     label=_label_of(opened, k, name, data.length),
-                    names=names if len(names) == row.size else (),
+                    names=names if len(names) == y.size else (),
                     are_classes=record is None or _has_classes(record),
-                    outputs=row,
+                    outputs=y,
                     kind=record.kind if record and opened else "",
                     shape=column.spec.shape,
                     values=values[0].copy(),
-                    columns=columns,
-                    given=given,
+                    row=_row_of(opened, record, k, values.size),
                 )
             )
         if opened is not None:
             opened.show_remarks(notes.append)
-        notes = [note.replace(str(path), name) for note in notes]
+        for place in (path, path.parent):
+            notes = [note.replace(str(place), name) for note in notes]
         assert self._loaded is not None
-        return Predictions(samples, data.length, os.path.basename(self._loaded[0]), notes)
+        weights = os.path.basename(self._loaded[0])
+        return Predictions(name, samples, data.length, weights, notes)
 
     def close(self) -> None:
         """Ends the worker threads."""
@@ -186,19 +202,18 @@ def _has_classes(record: Record) -> bool:
 
 
 def _label_of(opened: OpenedData | None, k: int, name: str, count: int) -> str:
-    """Returns the name of a sample: that of its file, with its place if there are several."""
+    """Returns the name of a sample: that of the file, or its place in it if there are several."""
     if count == 1:
         return name
-    label = opened.label(k) if opened else ""
-    return f"{name}: {label}" if label and not label.isdigit() else f"{name}: sample {k}"
+    return opened.label(k) if opened else f"sample {k}"
 
 
-def _row_of(opened: OpenedData | None, k: int, size: int) -> tuple[Sequence[str], Sequence[float]]:
-    """Returns the columns and the numbers of a row of a table; nothing for other samples."""
-    columns = opened.source.columns if opened else ()
-    if opened is None or len(columns) != size:
-        return (), ()
+def _row_of(opened: OpenedData | None, record: Record | None, k: int, size: int) -> TableRow | None:
+    """Returns a sample as the row of a table; None for other samples."""
+    if opened is None or record is None or len(opened.source.columns) != size:
+        return None
+    names = opened.source.columns
     (part,) = opened.source.parts.values()
     with suppress(OdtError):
-        return columns, part.read(k).inputs[0].reshape(-1).tolist()
-    return (), ()
+        return TableRow(Columns(names, record.table), names, part.read(k).inputs[0].reshape(-1))
+    return None

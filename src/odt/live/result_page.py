@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from odt.kernels.rows.opdef import Array
-from odt.live.new_samples import Prediction, Predictions
+from odt.live.new_samples import Prediction, Predictions, TableRow
 from odt.runs.page import table
 from odt.runs.sample_sections import png, upright
 
@@ -21,18 +21,19 @@ def results(predictions: Predictions) -> str:
     notes = [*predictions.notes, f"Model: {predictions.weights}."]
     if predictions.count > len(shown):
         notes.append(f"The first {len(shown)} of {predictions.count} samples are shown.")
-    is_table = len(shown) > 1 and shown[0].columns
-    body = _rows(shown) if is_table else "".join(map(_result, shown))
+    if len(shown) > 1 and shown[0].row:
+        body = f"<h4>{escape(predictions.name)}</h4>{_rows(shown)}"
+    else:
+        body = "".join(map(_result, shown))
     return body + "".join(f'<p class="pale">{escape(note)}</p>' for note in notes)
 
 
 def _result(sample: Prediction) -> str:
     """Returns one sample with its input and its bars."""
-    given = _numbers(sample) if sample.columns else _picture(sample)
+    bars = _bars(sample)
+    pair = bars + _numbers(sample.row, sample.values) if sample.row else _picture(sample) + bars
     heading = f"<h4>{escape(sample.label)}</h4>"
-    return (
-        f'<article class="result">{heading}<div class="pair">{given}{_bars(sample)}</div></article>'
-    )
+    return f'<article class="result">{heading}<div class="pair">{pair}</div></article>'
 
 
 def _order(sample: Prediction) -> Array:
@@ -68,37 +69,38 @@ def _bars(sample: Prediction) -> str:
 def _picture(sample: Prediction) -> str:
     """Returns the model's input as a picture."""
     pixels = upright(sample.values, sample.shape, sample.kind)
+    kind = "sound" if sample.kind == "sound" else ""
     shape = " × ".join(map(str, sample.shape))
     image = base64.b64encode(png(pixels)).decode()
     return (
-        f'<figure class="sample input"><img alt="input of the model" '
+        f'<figure class="sample {kind} input"><img alt="model input" '
         f'src="data:image/png;base64,{image}">'
-        f"<figcaption>input of the model, {shape}</figcaption></figure>"
+        f"<figcaption>model input, {shape}</figcaption></figure>"
     )
 
 
-def _numbers(sample: Prediction) -> str:
+def _numbers(row: TableRow, values: Array) -> str:
     """Returns a row before and after preprocessing."""
-    columns = sample.columns[:MAX_COLUMNS]
-    rows = [
+    names = row.names[:MAX_COLUMNS]
+    cells = [
         (name, f"{given:.6g}", f"{value:.6g}")
-        for name, given, value in zip(columns, sample.given, sample.values, strict=False)
+        for name, given, value in zip(names, row.given, values, strict=False)
     ]
-    return f'<div class="wide">{table(("column", "given", "input of the model"), rows)}</div>'
+    return f'<div class="wide">{table(("column", "given", "model input"), cells)}</div>'
 
 
 def _rows(samples: Sequence[Prediction]) -> str:
     """Returns the rows of a table: outputs, and the columns."""
     first = samples[0]
-    columns = first.columns[:MAX_COLUMNS]
+    columns = first.row.columns.heads[:MAX_COLUMNS] if first.row else []
     if first.names and not first.are_classes:
         heads = [*first.names]
         cells = [[text for _, text, _ in _texts(sample)] for sample in samples]
     else:
         heads = ["prediction", "output"]
         cells = [list(_texts(sample)[0][:2]) for sample in samples]
-    rows = [
-        (sample.label, *outputs, *(f"{value:.6g}" for value in sample.given[: len(columns)]))
-        for sample, outputs in zip(samples, cells, strict=True)
-    ]
+    rows = []
+    for sample, outputs in zip(samples, cells, strict=True):
+        given = sample.row.columns.cells(sample.row.given) if sample.row else []
+        rows.append((sample.label, *outputs, *given[: len(columns)]))
     return f'<div class="wide">{table(("sample", *heads, *columns), rows)}</div>'

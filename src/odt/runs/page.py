@@ -21,6 +21,7 @@ from odt.runs.run import (
     Run,
     charts_of,
     read_lines,
+    run_names,
 )
 from odt.runs.shared_text import file_name, without_folders
 from odt.text import figure, size
@@ -67,6 +68,7 @@ tr.best td{font-weight:700}
 .sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;margin:0}
 .sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
 background:#202020;border-radius:4px;display:block}
+.sound img{aspect-ratio:2;object-fit:fill}
 .bad{color:var(--bad)}.warning,.note{border-left:4px solid var(--bad);padding:4px 12px;
 margin:.5em 0;background:var(--card)}.note{border-color:var(--edge)}
 .dot{stroke-width:0;opacity:.6}
@@ -83,7 +85,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         sections: further sections as HTML, which follow the curves.
         warnings: further warnings.
     """
-    name = run.path.resolve().name
+    (name,) = run_names([run])
     body = "".join(
         [
             f"<h1>{escape(name)}</h1>",

@@ -147,9 +147,13 @@ def read_run(path: AnyPath) -> Run:
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """Returns a short name of each run: its folder, with those above if names would be equal."""
+    """Returns a short name of each run: its folder, with those above if names would be equal.
+
+    A folder with the name `run`, as `odt learn` makes it, is named after the one above, too.
+    """
     parts = [run.path.resolve().parts for run in runs]
-    for count in range(1, max(map(len, parts), default=1) + 1):
+    least = 2 if any(p[-1:] == ("run",) for p in parts) else 1
+    for count in range(least, max(map(len, parts), default=1) + 1):
         names = ["/".join(p[-count:]) for p in parts]
         if len({*names}) == len({*parts}):
             break

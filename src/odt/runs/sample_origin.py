@@ -13,6 +13,40 @@ from odt.kernels.rows.opdef import Array
 FILES = "sample files"  # key of a sidecar
 
 
+class Columns:
+    """The columns of a table, of which words have a number for each word in a sample.
+
+    Args:
+        names: names of the numbers of a sample.
+        table: description of the table in a preprocessing record.
+    """
+
+    def __init__(self, names: Sequence[str], table: Any) -> None:
+        self._names = names
+        self._words = _words(table, names)
+        name_of = {k: name for name, words in self._words.items() for k in words.values()}
+        # Columns as in the table: name, or position of the number.
+        self._order = dict.fromkeys(name_of.get(k, k) for k in range(len(names)))
+
+    @property
+    def heads(self) -> list[str]:
+        """Names of the columns."""
+        return [n if isinstance(n, str) else self._names[n] for n in self._order]
+
+    def cells(self, row: Array) -> list[str]:
+        """Returns the cells of a row; empty ones for words that it has not, and missing numbers.
+
+        Args:
+            row: numbers of a sample, in the units of the table.
+        """
+        return [self._word(n, row) if isinstance(n, str) else _number(row[n]) for n in self._order]
+
+    def _word(self, name: str, row: Array) -> str:
+        positions = self._words[name]
+        word = max(positions, key=lambda w: row[positions[w]])
+        return word if row[positions[word]] > 0.5 else ""
+
+
 class SampleOrigin:
     """The description of a data file.
 
@@ -20,7 +54,7 @@ class SampleOrigin:
         kind: image, sound or features; empty if it is unknown.
         files: path of the file of each sample in the folder of the data; empty if samples are no
             files.
-        heads: names of the columns of a table; empty for other data.
+        columns: columns of a table; None for other data.
 
     Args:
         sidecar: the description; None for none.
@@ -37,37 +71,16 @@ class SampleOrigin:
         self.files = names if sidecar and len(names) == sidecar.samples else []
         columns = recipe.get("columns")
         is_row = isinstance(columns, list) and len(columns) == size
-        self._columns = [str(name) for name in columns or ()] if is_row else []
-        self._words = _words(recipe, self._columns)
-        name_of = {k: name for name, words in self._words.items() for k in words.values()}
-        # Columns as in the table: name, or position of the number.
-        self._order = dict.fromkeys(name_of.get(k, k) for k in range(len(self._columns)))
+        names = list(map(str, columns)) if is_row and columns else []
+        self.columns = Columns(names, recipe.get("table")) if names else None
         self._steps = recipe.get("preprocessing", ())
 
-    @property
-    def heads(self) -> list[str]:
-        """Names of the columns of a row."""
-        return [n if isinstance(n, str) else self._columns[n] for n in self._order]
-
-    def cells(self, row: Array) -> list[str]:
-        """Returns the cells of a row, in the units of the table.
+    def unscaled(self, row: Array) -> Array:
+        """Returns a row in the units of the table, without its standardization.
 
         Args:
             row: the row, as in the data file.
         """
-        values = self._unscaled(row)
-        return [
-            self._word(n, values) if isinstance(n, str) else f"{values[n]:.6g}" for n in self._order
-        ]
-
-    def _word(self, name: str, values: Array) -> str:
-        """Returns the word of a column; empty if the row has none."""
-        positions = self._words[name]
-        word = max(positions, key=lambda w: values[positions[w]])
-        return word if values[positions[word]] > 0.5 else ""
-
-    def _unscaled(self, row: Array) -> Array:
-        """Undoes the standardization of a row."""
         values = row.reshape(-1).astype(float)
         try:
             steps = parse_steps(self._steps)
@@ -85,11 +98,14 @@ def origin_of(inputs: Any, size: int) -> SampleOrigin:
     return SampleOrigin(read_sidecar(inputs) if isinstance(inputs, str) else None, size)
 
 
-def _words(recipe: Mapping[str, Any], columns: Sequence[str]) -> dict[str, dict[str, int]]:
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.6g}"
+
+
+def _words(table: Any, columns: Sequence[str]) -> dict[str, dict[str, int]]:
     """Returns the columns of words: name → word → position of its number in a sample."""
     position = {name: k for k, name in enumerate(columns)}
-    table = recipe.get("table")
-    described = table.get("columns") if isinstance(table, dict) else None
+    described = table.get("columns") if isinstance(table, Mapping) else None
     words: dict[str, dict[str, int]] = {}
     for column in described if isinstance(described, list) else ():
         if not isinstance(column, dict) or not isinstance(column.get("words"), list):

@@ -133,7 +133,7 @@ def _sections(
     has_classes = results.probability is not None
     title = "Most wrong samples" if has_classes else "Samples of largest loss"
     sections.append(heading(title, about + samples_shown(data, worst, table, origin)))
-    if has_classes and most and not origin.heads:
+    if has_classes and most and not origin.columns:
         right = order[results.true[order] == results.predicted[order]]  # type: ignore[index]
         shown = right[np.linspace(0, len(right) - 1, min(len(right), MAX_RIGHT)).astype(int)]
         title = f"Samples predicted right: {len(shown)} of {len(right)}"
@@ -318,20 +318,21 @@ def samples_shown(
     column = data.inputs[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(np.asarray(samples), rows)
-    if origin.heads:
+    if origin.columns:
         table_rows = [
-            (*table.cells(sample), *origin.cells(row))
+            (*table.cells(sample), *origin.columns.cells(origin.unscaled(row)))
             for sample, row in zip(samples, rows, strict=True)
         ]
-        heads = (*table.heads, *origin.heads)
+        heads = (*table.heads, *origin.columns.heads)
         return f'<div class="wide">{html_table(heads, table_rows, "rows")}</div>'
     tiles = []
+    kind = " sound" if origin.kind == "sound" else ""
     for sample, row in zip(samples, rows, strict=True):
         image = base64.b64encode(png(upright(row, column.spec.shape, origin.kind))).decode()
         words = dict(zip(table.heads, table.cells(sample), strict=True))
         lines = "".join(f"{escape(k)} <b>{escape(v)}</b><br>" for k, v in words.items())
         tiles.append(
-            f'<figure class="sample"><img alt="sample {sample}" '
+            f'<figure class="sample{kind}"><img alt="sample {sample}" '
             f'src="data:image/png;base64,{image}"><figcaption>{lines}</figcaption></figure>'
         )
     return f'<div class="samples">{"".join(tiles)}</div>'
