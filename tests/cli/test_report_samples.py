@@ -173,10 +173,10 @@ def test_a_report_names_no_folder_of_the_machine(tmp_path: Path) -> None:
         (folder / name).write_bytes((MLP_SM / name).read_bytes())
     words = ["--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin"]
     words += ["--validation-split", 0.25, "--epochs", 1, "--export-circle", folder / "out.circle"]
-    run("train", folder / "model.circle", *words, "--run-dir", folder / "run")
-    (folder / "run/warnings.txt").write_text(f"Warning: {folder}/input.bin has changed.\n")
-    run("report", folder / "run")
-    text = (folder / "run/report.html").read_text(encoding="utf-8")
+    run("train", folder / "model.circle", *words, "--run-dir", folder / "first")
+    (folder / "first/warnings.txt").write_text(f"Warning: {folder}/input.bin has changed.\n")
+    run("report", folder / "first")
+    text = (folder / "first/report.html").read_text(encoding="utf-8")
     assert str(tmp_path) not in text
     assert "secret" not in text
     assert 'load-input = "input.bin"' in unescape(text)

@@ -199,15 +199,27 @@ def svg(charts: Sequence[Chart], *, alone: bool = True) -> str:
         f'<g transform="translate(0 {k * HEIGHT})">{draw(chart)}</g>'
         for k, chart in enumerate(charts)
     )
-    return element("".join(parts), HEIGHT * len(charts), alone=alone)
+    label = "; ".join(map(_in_words, charts))
+    return element("".join(parts), HEIGHT * len(charts), label, alone=alone)
 
 
-def element(content: str, height: int, *, alone: bool) -> str:
+def _in_words(chart: Chart) -> str:
+    """Returns what a chart shows, for readers who do not see it."""
+    lines = [
+        f"{name} from {line[0][1]:.4g} to {line[-1][1]:.4g}"
+        for name, line in chart.lines.items()
+        if line
+    ]
+    return f"{chart.title} by {chart.x_label}: {', '.join(lines) or 'no values'}"
+
+
+def element(content: str, height: int, label: str, *, alone: bool) -> str:
     """Returns an `svg` element of the class `chart`.
 
     Args:
         content: its elements.
         height: its height; the width is that of charts.
+        label: what it shows, for screen readers.
         alone: whether it is a separate file, with style and background.
     """
     head, style = "<svg ", ""
@@ -216,4 +228,5 @@ def element(content: str, height: int, *, alone: bool) -> str:
         back = ".back{fill:#fff}@media(prefers-color-scheme:dark){.back{fill:#181818}}"
         style = f'<style>{STYLE}{back}</style><rect class="back" width="100%" height="100%"/>'
     size = f'viewBox="0 0 {WIDTH} {height}"'
-    return f'{head}class="chart" {size} role="img">{style}{content}</svg>\n'
+    named = f'role="img" aria-label="{escape(label)}"'
+    return f'{head}class="chart" {size} {named}>{style}{content}</svg>\n'

@@ -81,7 +81,9 @@ def memory_chart(memory: Mapping[str, Any], *, alone: bool = False) -> str:
         ]
     if alone:
         parts.insert(0, AREA_STYLE)
-    return element("".join(parts), HEIGHT + (len(layers) + 1) // 2 * ROW, alone=alone)
+    height = HEIGHT + (len(layers) + 1) // 2 * ROW
+    label = f"memory over a training step: {memory['total'] / MB:.4g} MB allocated"
+    return element("".join(parts), height, label, alone=alone)
 
 
 def _steps(values: Sequence[float]) -> list[tuple[int, float]]:

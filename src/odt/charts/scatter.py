@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element
 from odt.dataclass import dataclass
 
 MAX_POINTS = 1000  # that are drawn; of more, some at equal distances
@@ -65,9 +65,8 @@ def scatter(chart: Scatter) -> str:
             f'<circle class="c0 dot" cx="{x.at(a):.2f}" cy="{y.at(b):.2f}" r="2.5">'
             f"<title>{a:.6g}, {b:.6g}</title></circle>"
         )
-    label = escape(f"{chart.title}: {chart.y_label} by {chart.x_label}")
-    head = f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-    return f"{head}{''.join(parts)}</svg>\n"
+    label = f"{chart.title}: {chart.y_label} by {chart.x_label}"
+    return element("".join(parts), HEIGHT, label, alone=False)
 
 
 def _axis(values: Sequence[float], first: float, last: float) -> Axis:
