@@ -100,7 +100,7 @@ ROWS = ("odt.optimizers", "odt.losses")
 
 
 def __getattr__(name: str) -> Any:
-    if name in MODULES:
+    if name in MODULES or f"odt.{name}" in ROWS:
         return importlib.import_module(f"odt.{name}")
     for path in (PUBLIC[name],) if name in PUBLIC else ROWS:
         module = importlib.import_module(path)
@@ -108,7 +108,9 @@ def __getattr__(name: str) -> Any:
             value = getattr(module, name)
             globals()[name] = value
             return value
-    raise AttributeError(f"module 'odt' has no attribute {name!r}")
+    from odt.habits import missing_attribute
+
+    raise missing_attribute(name, __dir__)
 
 
 def __dir__() -> list[str]:

@@ -35,6 +35,9 @@ def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     for name, factory in self._factories.items():
         if name not in arguments:
             values[name] = factory()
+    unknown = kwargs.keys() - self._parameters
+    if unknown and hasattr(self, "_refuse"):  # a class of the API, which says what to write
+        raise self._refuse(min(unknown))
     if values.keys() != self._parameters or len(arguments) != len(args) + len(kwargs):
         self.__signature__.bind(*args, **kwargs)  # raises a TypeError with the reason
     return map(values.__getitem__, self._parameters)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.habits import unknown_argument
 from odt.kernels.loss_text import format_loss, is_plugin
 from odt.kernels.plugin_loss import plugin_loss
 from odt.kernels.registry import LOSSES
@@ -19,6 +20,10 @@ class Loss:
     """Base class of losses; str() gives the text that `loss=` takes."""
 
     name: ClassVar[str] = ""
+
+    def _refuse(self, name: str) -> OptionError:
+        names = [f.name for f in fields(self)]
+        return unknown_argument(name, f"odt.{type(self).__name__}", names, base="Loss")
 
     def __str__(self) -> str:
         return format_loss(self.name, {f.name: getattr(self, f.name) for f in fields(self)})

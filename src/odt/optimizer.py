@@ -1,9 +1,11 @@
 """The base of all optimizer classes."""
 
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.habits import missing_attribute, unknown_argument
 from odt.kernels.rows.scheduledef import Schedule
 
 
@@ -17,6 +19,16 @@ class Optimizer:
 
     name: ClassVar[str] = ""
     learning_rate: float | Schedule = 0.001
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what = f"odt.{type(self).__name__}"
+            raise missing_attribute(name, lambda: dir(type(self)), what, "Optimizer")
+
+    def _refuse(self, name: str) -> OptionError:
+        names = [f.name for f in fields(self)]
+        return unknown_argument(name, f"odt.{type(self).__name__}", names, base="Optimizer")
 
     def hyper_parameters(self) -> dict[str, Any]:
         """Returns the hyper-parameters by name, without the learning rate."""

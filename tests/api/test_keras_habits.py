@@ -2,7 +2,9 @@
 
 import copy
 import pickle
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,14 @@ import pytest
 from support.paths import MLP_SM
 
 import odt
+from odt import habit_tables as tables
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(32, 784)).astype(np.float32)
 LABELS = RNG.integers(0, 10, 32)
 Y = np.eye(10, dtype=np.float32)[LABELS]
+KERAS: Any = odt  # with arguments that it does not have
 
 
 def test_acc_is_the_accuracy_that_fits() -> None:
@@ -95,12 +99,12 @@ def test_warnings_point_to_the_line_of_the_user() -> None:
 
 
 HABITS = [
-    ("fit", {"batch_size": 8}, "Give it to odt.Trainer"),
+    ("fit", {"batch_size": 8}, "Pass it to odt.Trainer"),
     ("fit", {"steps_per_epoch": 3}, "`max_steps=`"),
     ("fit", {"epoch": 3}, "Did you mean epochs"),
     ("fit", {"class_weights": {}}, "Did you mean class_weight"),
-    ("evaluate", {"batch_size": 8}, "Give it to odt.Trainer"),
-    ("predict", {"steps": 1}, "give fewer"),
+    ("evaluate", {"batch_size": 8}, "Pass it to odt.Trainer"),
+    ("predict", {"steps": 1}, "pass fewer"),
 ]
 
 
@@ -117,9 +121,9 @@ def test_unknown_arguments_name_what_odt_has(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"lr": 0.1}, "Give `learning_rate=` to odt.Trainer"),
-        ({"epochs": 3}, "Give it to Trainer.fit"),
-        ({"callbacks": []}, "Give it to Trainer.fit"),
+        ({"lr": 0.1}, "Pass `learning_rate=` to odt.Trainer"),
+        ({"epochs": 3}, "Pass it to Trainer.fit"),
+        ({"callbacks": []}, "Pass it to Trainer.fit"),
         ({"metric": "acc"}, "Did you mean metrics"),
         ({"device": "cuda"}, "odt computes on the processor"),
     ],
@@ -148,3 +152,97 @@ def test_trainers_and_models_are_not_copied(copied: Callable[[Any], Any]) -> Non
             copied(trainer)
         with pytest.raises(odt.OdtError, match="must be neither pickled nor copied"):
             copied(trainer.model)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: KERAS.Adam(lr=0.1), "`lr=`: is no argument of odt.Adam. Write `learning_rate=`"),
+        (lambda: KERAS.Adam(learning_rat=0.1), "odt.Adam. Did you mean learning_rate"),
+        (lambda: KERAS.SGD(params=[], lr=1), "`lr=`: is no argument of odt.SGD"),
+        (lambda: KERAS.Huber(dleta=2.0), "odt.Huber. Did you mean delta"),
+        (lambda: KERAS.MeanSquaredError(reduction="sum"), "Pass `reduction=` to odt.Trainer"),
+        (lambda: KERAS.MeanSquaredError(other=1), "odt.MeanSquaredError. It has none"),
+        (lambda: KERAS.EarlyStopping(verbose=1), "odt.EarlyStopping. Leave it out"),
+        (lambda: KERAS.CSVLogger("log.csv", seperator=";"), "Did you mean separator"),
+        (lambda: KERAS.load_model(MODEL, compile=False), "odt.load_model. Leave it out"),
+        (lambda: KERAS.predict(MODEL, X, verbose=0), "odt.predict. Leave it out"),
+        (lambda: KERAS.evaluate(MODEL, X, Y, verbose=0), "odt.evaluate. Leave it out"),
+        (lambda: KERAS.evaluate(MODEL, X, Y, metric="acc"), "Did you mean metrics"),
+    ],
+)
+def test_unknown_arguments_of_other_names_do_too(call: Any, words: str) -> None:
+    with pytest.raises(odt.OptionError, match=words):
+        call()
+
+
+def test_optimizers_and_losses_are_modules_as_in_keras() -> None:
+    package: Any = odt
+    assert package.optimizers.Adam is odt.Adam
+    assert package.losses.Huber is odt.Huber
+
+
+def test_a_model_is_no_function() -> None:
+    model: Any = odt.load_model(MODEL)
+    with pytest.raises(TypeError, match=r"odt.predict\(model, x\) computes outputs"):
+        model(X)
+
+
+def test_a_name_that_is_almost_right_has_a_suggestion() -> None:
+    for owner, name, words in (
+        (odt, "Trainr", "Did you mean Trainer"),
+        (odt.load_model(MODEL), "sumary", "odt.Model has no attribute 'sumary'. Did you mean summ"),
+        (odt.Adam(), "learningrate", "odt.Adam has no .* Did you mean learning_rate"),
+    ):
+        with pytest.raises(AttributeError, match=words):
+            getattr(owner, name)
+    with pytest.raises(AttributeError, match=r"has no attribute '_repr_png_'$"):
+        getattr(odt.load_model(MODEL), "_repr_png_")  # noqa: B009 - it is not there
+
+
+class Mine(odt.Callback):
+    """A callback as Keras' users write it."""
+
+
+OWNERS: dict[str, Callable[[], Any]] = {
+    "": lambda: odt,
+    "Model": lambda: odt.load_model(MODEL),
+    "Trainer": lambda: odt.Trainer(MODEL),
+    "Optimizer": odt.Adam,
+    "Callback": Mine,
+}
+
+
+@pytest.mark.parametrize("table", tables.ATTRIBUTES)
+def test_every_name_of_a_table_is_answered(table: str) -> None:
+    owner = OWNERS[table]()
+    for name, hint in tables.ATTRIBUTES[table].items():
+        with pytest.raises(AttributeError, match=re.escape(hint)):
+            getattr(owner, name)
+
+
+def hints() -> Iterator[str]:
+    yield from tables.ARGUMENTS.values()
+    for table in (*tables.CLASS_ARGUMENTS.values(), *tables.ATTRIBUTES.values()):
+        yield from table.values()
+
+
+@pytest.mark.parametrize("hint", sorted({*hints()}))
+def test_what_a_hint_names_is_there(hint: str) -> None:
+    """odt.Name, Trainer.method, `argument=` and `attribute` exist where the hint says so."""
+    arguments = {
+        name
+        for function in (odt.Trainer, odt.Trainer.fit, odt.new_model, odt.Adam, odt.RMSprop)
+        for name in signature(function).parameters
+    } | {*signature(odt.EarlyStopping).parameters}
+    for path in re.findall(r"\bodt((?:\.[A-Za-z]\w*)+)", hint):
+        value: Any = odt
+        for name in path.strip(".").split("."):
+            value = getattr(value, name)
+    for name in re.findall(r"(?<!odt\.)\bTrainer\.(\w+)", hint):
+        assert hasattr(odt.Trainer, name)
+    for name in re.findall(r"`(\w+)=", hint):
+        assert name in arguments, name
+    owners = (odt.Trainer, odt.load_model(MODEL), odt.History, odt.Adam())
+    for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", hint):
+        assert any(hasattr(owner, name) for owner in owners) or name == "trainer", name

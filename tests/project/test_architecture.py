@@ -54,6 +54,8 @@ CORE = [
 # Within the Python API a folder or file imports only itself and those before it.
 API = [
     "text",
+    "habit_tables",
+    "habits",
     "progress",
     "charts",
     "datasets",
@@ -89,6 +91,8 @@ SOME_RUNS = (
     "odt.core.training.input_pipeline",
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
+    "odt.habit_tables",
+    "odt.habits",
     "odt.models.model_html",
     "odt.progress",
     "odt.training.first_steps",

@@ -10,6 +10,7 @@ from odt.core.data import dataset
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.core.recipe.inference_graphs import inference_graphs
 from odt.core.recipe.sequences import need_sequences
 from odt.core.recipe.training_outputs import describe_left_out
@@ -29,6 +30,7 @@ from odt.evaluation.classification import (
     make_report,
     numbers_form,
 )
+from odt.habits import check_arguments
 from odt.kernels.families.class_counts import class_counter
 from odt.models.model import Model, Path, file_of
 from odt.text import figure
@@ -260,6 +262,7 @@ def evaluate(
         OptionError: if the loss or a metric does not fit the model.
         UnsupportedError: if odt cannot compute an operator.
     """
+    check_arguments(options, evaluate, more=RECIPE_OPTIONS)
     source = model if isinstance(model, Model) else Model(file_of(model))
     need_sequences(file_of(source))
     if isinstance(x, NewData):

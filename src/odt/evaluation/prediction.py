@@ -17,6 +17,7 @@ from odt.core.training.passes import Seen
 from odt.data.new_data import NewData, OpenedData, Show, open_inputs
 from odt.data.sources import samples_of
 from odt.datasets.new_data import for_model
+from odt.habits import known_arguments
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, computed_of, file_of
 
@@ -105,6 +106,7 @@ class ModelPredictor(Closing):
         self._predictor.close()
 
 
+@known_arguments()
 def predict(
     model: Model | Path,
     x: Any,

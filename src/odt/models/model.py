@@ -20,7 +20,7 @@ from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
-from odt.models.habits import MODEL, missing_attribute
+from odt.habits import known_arguments, missing_attribute
 from odt.models.summary import describe
 from odt.text import Text
 
@@ -234,7 +234,11 @@ class Model:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute("Model", name, MODEL)
+            raise missing_attribute(name, lambda: dir(Model), "odt.Model", "Model")
+
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            """Says what to write instead, for users of Keras and PyTorch."""
+            raise TypeError("odt.Model: cannot be called. odt.predict(model, x) computes outputs.")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise OdtError(
@@ -251,6 +255,7 @@ class Model:
         return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in tensors)
 
 
+@known_arguments()
 def load_model(
     path: Path,
     adapters: Path | None = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from odt.core.runtime.parameters import by_name
 from odt.core.training.monitor import Monitor
 from odt.errors import OptionError
+from odt.habits import known_arguments, missing_attribute
 
 if TYPE_CHECKING:
     from odt.charts.plot import Plot
@@ -32,6 +33,12 @@ class Callback:
 
     trainer: "Trainer"
     params: Mapping[str, int | None]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what = type(self).__name__
+            raise missing_attribute(name, lambda: dir(type(self)), what, "Callback")
 
     def on_train_begin(self, logs: Logs) -> None:
         """Called before the first batch."""
@@ -127,6 +134,7 @@ class LambdaCallback(Callback):
         on_train_batch_end: called with (batch, logs).
     """
 
+    @known_arguments(base="Callback")
     def __init__(
         self,
         on_train_begin: Callable[[Logs], object] | None = None,
@@ -152,6 +160,7 @@ class EarlyStopping(Callback):
         restore_best_weights: whether the weights of the best epoch are restored at the end.
     """
 
+    @known_arguments(base="Callback")
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -209,6 +218,7 @@ class ReduceLROnPlateau(Callback):
         min_lr: lowest learning rate.
     """
 
+    @known_arguments(base="Callback")
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -257,6 +267,7 @@ class ModelCheckpoint(Callback):
         mode: min, max, or auto: max unless the name ends in loss or error.
     """
 
+    @known_arguments(base="Callback")
     def __init__(
         self,
         filepath: PathLike,
@@ -292,6 +303,7 @@ class CSVLogger(Callback):
         append: whether to add lines to an existing file instead of replacing it.
     """
 
+    @known_arguments(base="Callback")
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
         self.filename = os.fspath(filename)
         self.separator = separator

@@ -22,7 +22,7 @@ from odt.core.training.self_test import self_test, verdict
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, DataError, one_line
-from odt.models.habits import check_arguments
+from odt.habits import check_arguments
 from odt.models.model import Model, Path, file_of, lowered_of
 from odt.models.summary import describe_constants
 from odt.text import size

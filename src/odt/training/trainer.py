@@ -16,8 +16,8 @@ from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OdtError, OptionError, warn
+from odt.habits import known_arguments, missing_attribute
 from odt.kernels.rows.scheduledef import Schedule
-from odt.models.habits import TRAINER, known_arguments, missing_attribute
 from odt.models.model import Model, Path, file_of
 from odt.optimizer import Optimizer
 from odt.training import exports, rate_test
@@ -190,7 +190,7 @@ class Trainer(Closing):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute("Trainer", name, TRAINER)
+            raise missing_attribute(name, lambda: dir(Trainer), "odt.Trainer", "Trainer")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise OdtError(

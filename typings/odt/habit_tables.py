@@ -1,0 +1,1 @@
+../../src/odt/habit_tables.py
