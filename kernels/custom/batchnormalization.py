@@ -197,6 +197,7 @@ OP = OpDef(
         reads=("x", "gamma", "beta", "mean", "variance"),
         writes=("y", "center", "inv"),
         workspace=like_x,
+        may_alias=frozenset({("y", "x")}),
         compiled=as_image(normalization.INSTANCE),
     ),
     grads={

@@ -2,7 +2,8 @@
 
 They are the results of calls that could work in place, and whose operands are saved anyway:
 x · σ(x) beside x, or the normalized, scaled and shifted form of a value. Each costs one or two
-passes over values that backward reads at this point in any case.
+passes over values that backward reads at this point in any case. An operand may also be the result
+of a normalization of a saved value, which is repeated then: max(γ x̂ + β, 0) beside x.
 """
 
 from odt.core.planning.cost import call_seconds, run_seconds
@@ -22,7 +23,8 @@ def cheap_values(plan: Plan) -> frozenset[str]:
         assert isinstance(call, Call)
         if uses.is_cheap(call):
             name = call.arrays[call.writes[0]]
-            rates[name] = call_seconds(plan, call) / plan.values[name].spec.nbytes
+            seconds = sum(call_seconds(plan, each) for each in (call, *uses.before(call)))
+            rates[name] = seconds / plan.values[name].spec.nbytes
     if not rates:
         return frozenset()
     cheapest: list[str] = []
@@ -56,6 +58,12 @@ class _Uses:
                 self.first.setdefault(root, k)
                 self.last[root] = k
         self._read_later = {plan.root(name) for name in (*plan.read_after_forward, *plan.losses)}
+        self._makers = {
+            plan.root(name): entry
+            for entry in plan.entries[: plan.forward_entries]
+            if isinstance(entry, Call)
+            for name in entry.values(entry.writes)
+        }
         self._any_compiled = any(isinstance(e, Call) and e.compiled for e in plan.entries)
 
     @property
@@ -83,8 +91,33 @@ class _Uses:
         at = self.first.get(y, -1)
         if at < 0 or y in self._read_later or values[y].spec.nbytes < LEAST:
             return False
-        aliased = {read for written, read in call.kernel.may_alias if written in call.writes}
-        roots = [self.plan.root(name) for name in call.values(call.reads)]
-        return bool(aliased & {*call.reads}) and all(
-            values[root].region is Region.CONSTANT or self.last.get(root, -1) > at for root in roots
+        calls = (call, *self.before(call))
+        return all(map(_could_work_in_place, calls)) and all(
+            self._lives(root, at) or self._makers.get(root) in calls
+            for each in calls
+            for root in self._roots(each)
         )
+
+    def before(self, call: Call) -> list[Call]:
+        """Returns the normalizations whose results a call reads, and backward does not.
+
+        They are repeated with the call, from the values that they normalize.
+        """
+        calls = []
+        for root in self._roots(call):
+            maker = self._makers.get(root)
+            if maker is not None and root not in self.last and len(maker.writes) > 1:
+                calls.append(maker)
+        return calls
+
+    def _roots(self, call: Call) -> list[str]:
+        return [self.plan.root(name) for name in call.values(call.reads)]
+
+    def _lives(self, root: str, at: int) -> bool:
+        """Whether a value is there when entry `at` of backward runs, in any case."""
+        return self.plan.values[root].region is Region.CONSTANT or self.last.get(root, -1) > at
+
+
+def _could_work_in_place(call: Call) -> bool:
+    aliased = {read for written, read in call.kernel.may_alias if written in call.writes}
+    return bool(aliased & {*call.reads})

@@ -1,5 +1,6 @@
 """Elementwise results that are recomputed beside their saved operands."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,21 @@ def gates() -> Graph:
     return net.graph(net.add("MEAN", (x, net.constant((1, 2), np.int32)), (1, 8), keep_dims=False))
 
 
+def normalized() -> Graph:
+    """Three convolutions, each followed by a normalization with the statistics of the batch."""
+    net = Net()
+    x = net.input(*SHAPE)
+    options = {"stride_h": 1, "stride_w": 1, "padding": 0}
+    options |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
+    for _ in range(3):
+        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **options)
+        statistics = net.constant(np.zeros(8), np.float32), net.constant(np.ones(8), np.float32)
+        vectors = net.weight(8), net.weight(8), *statistics
+        x = net.add("CUSTOM:BatchNormalization", (x, *vectors), SHAPE)
+        x = net.add("RELU", (x,), SHAPE)
+    return net.graph(net.add("MEAN", (x, net.constant((1, 2), np.int32)), (1, 8), keep_dims=False))
+
+
 def recomputed(plan: Plan) -> list[str]:
     calls = (e for e in plan.entries if isinstance(e, Call) and e.phase is Phase.BACKWARD)
     return [e.label.split()[1] for e in calls if e.label.endswith(" recomputed")]
@@ -47,6 +63,16 @@ def test_products_are_recomputed_and_the_arena_shrinks(monkeypatch: pytest.Monke
     usual = plan_of(gates(), 8)
     assert not recomputed(usual)
     assert memory.nbytes < 0.9 * plan_memory(usual).nbytes
+
+
+def test_normalizations_are_repeated_for_activations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOWER", 1)
+    plan = plan_of(normalized(), 8)
+    assert {*recomputed(plan)} == {"CUSTOM:BatchNormalization", "RELU"}
+    memory = plan_memory(plan)
+    assert not faults(plan, memory)
+    monkeypatch.setattr(module, "SLOWER", 0)
+    assert memory.nbytes < 0.8 * plan_memory(plan_of(normalized(), 8)).nbytes
 
 
 def test_a_few_values_beside_many_others_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,11 +104,14 @@ def test_values_whose_operands_are_not_saved_are_saved(name: str) -> None:
     assert not recomputed(plan_of(GRAPHS[name](), 8))
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_ten_steps_give_the_same_bits(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("network", "whole"), [(gates, True), (gates, False), (normalized, True)])
+def test_ten_steps_give_the_same_bits(
+    network: Callable[[], Graph], whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
-        less = trained(gates(), patch, lambda plan: plan, whole)
+        patch.setattr(module, "SLOWER", 1)
+        less = trained(network(), patch, lambda plan: plan, whole)
     monkeypatch.setattr(module, "SLOWER", 0)
-    usual = trained(gates(), monkeypatch, lambda plan: plan, whole)
+    usual = trained(network(), monkeypatch, lambda plan: plan, whole)
     assert np.isfinite(usual).all()
     assert usual.tobytes() == less.tobytes()
