@@ -13,6 +13,7 @@ from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    budget_option,
     interface_options,
     last_operators_option,
     loss_options,
@@ -23,7 +24,7 @@ from odt.cli.options.shared import (
     sequence_options,
     sparse_option,
 )
-from odt.cli.options.training_run import model_of, trainer_arguments
+from odt.cli.options.training_run import load_training, model_of, trainer_arguments
 from odt.cli.output.spelling import spell
 from odt.core.options.analysis_options import CHECK_OPTIONS
 from odt.core.options.model_options import ModelOptions
@@ -39,6 +40,7 @@ from odt.core.options.model_options import ModelOptions
 @last_operators_option
 @selection_options
 @sparse_option
+@budget_option
 @keyword_options(CHECK_OPTIONS)
 @schedule_options
 def command(
@@ -52,12 +54,15 @@ def command(
     random, in float64: the loss must be finite, every trainable tensor must have a finite, nonzero
     gradient that agrees with finite differences, and one step must lower the loss. Random values
     that leave units inactive or saturated are drawn again. A comparison that rounding makes
-    impossible, or that would take too long, is reported as unknown and is not a failure.
+    impossible, or that would take too long, is reported as unknown and is not a failure. Before
+    the last line comes the verdict of odt plan: the peak of the process, against --memory-budget,
+    and with data files the time of an epoch.
     """
     x, y = load_input, load_expected
     if x is not None or y is not None:
         x = require("--data or --load-input", x, "the file with the inputs of all samples")
         y = require("--load-expected", y, "the file with the expected outputs")
+    load_training()
     source = model_of(model, group(ModelOptions, values))
     result = odt.check(source, x, y, seed=seed, show=_show, **trainer_arguments(values))
     if result.trains is False:

@@ -1,6 +1,8 @@
-"""Show the memory that training needs, by purpose, without allocating it."""
+"""Show the memory that training needs, by purpose, and the time that it takes."""
 
-import importlib
+import json
+import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,6 +11,7 @@ import odt
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.rows import group, keyword_options
+from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     budget_option,
@@ -23,14 +26,12 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
-from odt.cli.options.training_run import model_of, trainer_arguments
+from odt.cli.options.training_run import load_training, model_of, trainer_arguments
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.core.options.analysis_options import PLAN_OPTIONS
+from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import ModelOptions
-
-# Modules that `odt train` imports besides those of this command; shuffling draws from numpy.random.
-TRAINING = ("numpy.random", "odt.cli.output.training_log")
 
 
 @click.command(cls=Command)
@@ -46,8 +47,11 @@ TRAINING = ("numpy.random", "odt.cli.output.training_log")
 @regularization_options
 @schedule_options
 @budget_option
+@data_options
+@keyword_options(FIT_OPTIONS, "epochs", "validation_split", "patience")
 @cache_options
 @keyword_options(PLAN_OPTIONS)
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @click.option("--calls", is_flag=True, help="Print the plan, the memory plan and the calls.")
 @click.option(
     "--png",
@@ -57,24 +61,45 @@ TRAINING = ("numpy.random", "odt.cli.output.training_log")
 )
 def command(
     model: str,
+    load_input: str | None,
+    load_expected: str | None,
+    epochs: int,
+    validation_split: float,
+    patience: int | None,
     data_length: int | None,
     frozen_int8: bool,
+    as_json: bool,
     calls: bool,
     png: str | None,
     target: str | None,
     **values: Any,
 ) -> None:
-    """Show the memory that training MODEL would need, by purpose, and its micro-batches.
+    """Show the memory that training MODEL would need, by purpose, and the time of the run.
 
-    Options and defaults are those of `odt train`.
+    Options and defaults are those of `odt train`. The last line is the verdict: the peak of the
+    process against --memory-budget, and with --data or --data-length the time of the run, from
+    steps that run here for at most two seconds.
     """
-    for name in TRAINING:  # whose memory the forecast counts
-        importlib.import_module(name)
+    load_training()
+    started = time.process_time()  # since Python began
     source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
     arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
-    forecast = odt.plan(source, data_length=data_length, target=target, **arguments)
-    click.echo(forecast.summary())
+    forecast = odt.plan(
+        source,
+        load_input,
+        load_expected,
+        epochs=epochs,
+        validation_split=validation_split,
+        patience=patience,
+        data_length=data_length,
+        target=target,
+        **arguments,
+    )
+    if forecast.time:
+        start = started + forecast.time.start
+        forecast = replace(forecast, time=replace(forecast.time, start=start))
+    click.echo(json.dumps(forecast.as_dict(), indent=2) if as_json else forecast.summary())
     if calls:
         click.echo(forecast.calls())
     if png:

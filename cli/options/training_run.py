@@ -1,5 +1,6 @@
 """Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
 
+import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -53,6 +54,12 @@ class TrainingData:
     samples: DataSet
     validation: DataSet | None
     fit: FitOptions
+
+
+def load_training() -> None:
+    """Imports what `odt train` imports when it runs, whose memory a forecast counts."""
+    for name in ("numpy.random", "odt.cli.output.training_log"):  # shuffling draws numbers
+        importlib.import_module(name)
 
 
 def refuse_alone(option: str, value: object, other: str, companion: object) -> None:

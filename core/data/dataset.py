@@ -154,6 +154,18 @@ class DataSet:
         inputs, targets = columns[: len(self.inputs)], columns[len(self.inputs) :]
         return DataSet(inputs, targets, self.checks[len(self.inputs) :])
 
+    def mapped_nbytes(self, *, in_order: bool) -> int:
+        """Returns the bytes of the files that are mapped at a time.
+
+        Args:
+            in_order: whether samples are read in the order of the file.
+        """
+        return sum(
+            min(column.rows.nbytes, column.pages.mapped_nbytes(in_order=in_order))
+            for column in self.inputs + self.targets
+            if column.file is not None and column.pages is not None
+        )
+
     def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""
         for column in self.inputs + self.targets:

@@ -8,7 +8,8 @@ PLAN_OPTIONS = table(
         None,
         Whole(1),
         OTHER,
-        "Number of samples that `cache_frozen=` caches, for training and validation.",
+        "Number of samples of the run, for training and validation, or of those to use: for the "
+        "time of the run and the memory of `cache_frozen=`.",
         metavar="N",
         common=True,
     ),

@@ -47,6 +47,11 @@ def sequences_of(model: Model, sequence_length: int | None, return_sequences: bo
     return model
 
 
+def is_single_run(model: Model) -> bool:
+    """Whether a sample is a single run of a model that keeps state."""
+    return model.sequence_length is None and keeps_state(apply_masks(model).graph)
+
+
 def need_sequences(model: Model) -> None:
     """Checks that the length of the sequences is given for a model that keeps state.
 
@@ -55,7 +60,7 @@ def need_sequences(model: Model) -> None:
         UnsupportedError: as `check_signature` does.
     """
     check_signature(model)
-    if model.sequence_length is None and keeps_state(apply_masks(model).graph):
+    if is_single_run(model):
         raise OptionError(
             "sequence_length",
             f"must be given for {model.path}, which keeps state from one run to the next",

@@ -10,6 +10,7 @@ from typing import Any
 from odt.kernels.rows.opdef import Array
 
 AROUND = 2**16  # bytes that the system maps around a byte that is read
+FOLIO = 2**21  # bytes that Linux may map around a sample: a large folio of the page cache
 DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
 MAX_MAPPED = 2**25  # bytes, for small samples, whose page faults would cost time
 MAX_MAPPED_OF_LARGE = 2**22  # bytes, for large samples
@@ -35,6 +36,17 @@ class Pages:
         self._sample = max(rows[:1].nbytes, AROUND)
         self._read = 0
         self.max_mapped = MAX_MAPPED if self._sample == AROUND else MAX_MAPPED_OF_LARGE
+
+    def mapped_nbytes(self, *, in_order: bool) -> int:
+        """Returns the bytes that are mapped before all pages are released, at most.
+
+        Args:
+            in_order: whether samples are read in the order of the file.
+        """
+        if in_order:
+            return self.max_mapped
+        samples = self.max_mapped // self._sample + 1
+        return samples * (self._sample + FOLIO)
 
     def count(self, samples: int) -> None:
         """Counts samples that were read, and releases pages when `max_mapped` is exceeded."""

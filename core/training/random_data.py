@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.dataclass import dataclass
 from odt.kernels.registry import LOSSES
@@ -23,10 +24,10 @@ FLOATS: "Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]]" 
 }
 
 
-def random_data(runtime: Runtime, seed: int) -> "RandomData":
-    """Makes random samples for a runtime that computes losses."""
-    draws = [LOSSES[name].draw for name, _ in runtime.losses]
-    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed, usual=runtime.usual)
+def random_data(specs: Runtime | SampleSpecs, seed: int) -> "RandomData":
+    """Makes random samples for a runtime that computes losses, or a whole model."""
+    draws = [LOSSES[name].draw for name, _ in specs.losses]
+    return RandomData(specs.input_specs, specs.target_specs, draws, seed, usual=specs.usual)
 
 
 @dataclass(frozen=True, slots=True)

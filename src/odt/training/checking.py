@@ -14,8 +14,10 @@ from odt.core.model.runtime_rules import litert_note
 from odt.core.options.analysis_options import CHECK_OPTIONS
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_option
+from odt.core.recipe.sequences import is_single_run
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
 from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.storage.free_memory import in_process_of
 from odt.core.training import trainer as engine
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
@@ -28,6 +30,8 @@ from odt.models.summary import describe_constants
 from odt.text import size
 from odt.training.memory_text import memory_block, trained_line
 from odt.training.opening import open_session
+from odt.training.planning import MemoryForecast, plan
+from odt.training.session import process_nbytes
 from odt.training.trainer import Trainer
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
@@ -52,6 +56,7 @@ class CheckResult:
         flops: floating-point operations of a sample, forward.
         training_flops: floating-point operations of a sample, forward and backward.
         nbytes: bytes that training allocates.
+        forecast: memory, and with samples the time of an epoch; None if the model cannot train.
         text: all of this, as `odt check` prints it.
     """
 
@@ -63,6 +68,7 @@ class CheckResult:
     flops: int = 0
     training_flops: int = 0
     nbytes: int = 0
+    forecast: MemoryForecast | None = None
     text: str = ""
 
     def __bool__(self) -> bool:
@@ -128,6 +134,7 @@ def check(
     source = model if isinstance(model, Model) else Model(file_of(model))
     lowered = lowered_of(source)
     lines = _Lines(show)
+    process = process_nbytes()
     check_signature(lowered.file)
     refused = lowered.graphs.unsupported
     if refused:
@@ -174,8 +181,14 @@ def check(
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
     marks = [MARKS[f.passed] for f in findings]
     trains = False if facts.blocked else verdict(findings)
-    lines.add(*map(" ".join, zip(marks, texts, strict=True)), VERDICTS[trains])
-    return replace(result, trains=trains, findings=texts, text=str(lines))
+    lines.add(*map(" ".join, zip(marks, texts, strict=True)))
+    forecast = None
+    if trains is not False and not is_single_run(file_of(source)):
+        with in_process_of(process):
+            forecast = plan(source, x, y, **options)
+        lines.add(forecast.verdict)
+    lines.add(VERDICTS[trains])
+    return replace(result, trains=trains, findings=texts, forecast=forecast, text=str(lines))
 
 
 def _samples(core: engine.Trainer, x: Any, y: Any, seed: int) -> tuple[Data, int]:

@@ -1,7 +1,8 @@
-"""Forecast of the memory of training."""
+"""Forecast of the memory and the time of training."""
 
+import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import asdict, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
+from odt.core.data.split import split_last
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.options.analysis_options import PLAN_OPTIONS
+from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast
@@ -22,16 +25,18 @@ from odt.core.recipe.option_values import check_option
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
 from odt.core.training.metrics import metrics_nbytes
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.library import machine
-from odt.kernels.native.target import planning_for
+from odt.kernels.native.target import other_target, planning_for
 from odt.models.model import Model, Path
 from odt.text import Text, size
 from odt.training import plan_text as text
 from odt.training.memory_text import describe_cache
+from odt.training.run_time import RunSize, RunTime, measured_time
 from odt.training.session import Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
@@ -76,6 +81,7 @@ class MemoryForecast:
         process: peak memory of the whole process, with Python and the modules that it has imported;
             0 for a C program.
         limit: bytes that the process may use; None for no limit.
+        time: time of the run; None if the number of samples is not known, or for a C program.
         parameters: copies of the trainable weights.
         optimizer: optimizer state.
         gradients: accumulated gradients; 0 if each weight is updated as soon as its gradient is
@@ -100,6 +106,7 @@ class MemoryForecast:
     peak: int
     process: int
     limit: int | None
+    time: RunTime | None
     parameters: int
     optimizer: int
     gradients: int
@@ -147,7 +154,7 @@ class MemoryForecast:
             *text.describe_memory(forecast, info, details.reserves, cache, self.process),
             *text.describe_savings(saved),
             *text.describe_peak(forecast.running),
-            *(["", text.memory_verdict(self.process, self.limit)] if self.process else []),
+            *(["", self.verdict] if self.process else []),
         ]
         return Text("\n".join(lines))
 
@@ -173,7 +180,7 @@ class MemoryForecast:
         parts += [("peak", self.peak), ("process", self.process)]
         headlines = [self._headline]
         if self.process:
-            headlines.insert(0, text.memory_verdict(self.process, self.limit))
+            headlines.insert(0, self.verdict)
         return plan_html.html(headlines, parts, self._memory, str(self))
 
     @property
@@ -191,6 +198,18 @@ class MemoryForecast:
             "forward": self.forward_calls,
             "arenas": self.usage(),
         }
+
+    @property
+    def verdict(self) -> str:
+        """Whether the process fits into its limit, and the time that the run takes."""
+        fits = text.memory_verdict(self.process, self.limit)
+        return f"{fits} {self.time}" if self.time else fits
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the numbers by name, for JSON: bytes, seconds, and None for what is unknown."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "details"}
+        values["time"] = self.time and {**asdict(self.time), "total": self.time.total}
+        return values
 
     def calls(self) -> str:
         """Returns the plan, the memory plan and the calls of a step, as text."""
@@ -210,17 +229,30 @@ class MemoryForecast:
 
 def plan(
     model: Model | Path,
+    x: Any = None,
+    y: Any = None,
     *,
+    epochs: int = 1,
+    validation_split: float = 0.0,
+    patience: int | None = None,
     data_length: int | None = None,
     target: str | None = None,
     **options: Any,
 ) -> MemoryForecast:
-    """Plans the memory of training, without allocating it.
+    """Plans the memory of training, and the time of a run whose number of samples is known.
+
+    The time follows from steps that run here for at most 2 seconds. Without samples, no memory is
+    allocated.
 
     Args:
         model: a model or the path of its file.
-        data_length: number of samples for training and validation, which `cache_frozen`, a teacher
-            and metrics such as AUC need.
+        x: inputs of the run, as in `Trainer.fit`; None if they are not known.
+        y: targets, as in `Trainer.fit`.
+        epochs: number of epochs of the run.
+        validation_split: fraction of the samples used for validation.
+        patience: early stopping: the time is then that of all epochs, at most.
+        data_length: number of samples for training and validation, if there is no `x`, or to use
+            of it. `cache_frozen`, a teacher and metrics such as AUC need it for the memory.
         target: machine of a C program, as in `compile`, whose static memory is planned; None for a
             process on this machine.
         options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;
@@ -230,27 +262,64 @@ def plan(
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
+    given = {"epochs": epochs, "validation_split": validation_split, "patience": patience}
+    for name, value in given.items():
+        check_option(FIT_OPTIONS[name], value)
     check_option(PLAN_OPTIONS["data_length"], data_length)
+    run = _Run(x, y, data_length, epochs, validation_split, patience is not None)
     if target is None:
-        return _forecast(model, data_length, options)
+        return _forecast(model, run, options)
     check_option(PLAN_OPTIONS["target"], target)
+    if x is not None:
+        raise OptionError("x", "must be left out with `target=`, where nothing is measured", "it")
     if options.get("workers") not in (None, 1):
         raise OptionError("workers", "must be 1: a C program has one", options["workers"])
     with planning_for(machine(target)):
-        return _forecast(model, data_length, options)
+        return _forecast(model, run, options)
 
 
-def _forecast(
-    model: Model | Path, data_length: int | None, options: Mapping[str, Any]
-) -> MemoryForecast:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Samples and epochs of a run; attributes as the arguments of `plan`."""
+
+    x: Any
+    y: Any
+    length: int | None
+    epochs: int
+    validation_split: float
+    stops_early: bool
+
+    def open(self, session: Session) -> DataSet | None:
+        """Opens the samples, if there are some."""
+        if self.x is not None:
+            return session.open(self.x, self.y)
+        if self.y is not None:
+            raise OptionError("y", "must be given with `x=`", "targets alone")
+        return None
+
+    def size(self, data: DataSet | None) -> RunSize:
+        """Returns the numbers of samples, 0 if they are not known."""
+        samples = self.length or (data.length if data else 0)
+        if data and samples > data.length:
+            rule = f"must be at most {data.length}, the number of samples"
+            raise OptionError("data_length", rule, samples)
+        validation = len(split_last(samples, self.validation_split).validation) if samples else 0
+        return RunSize(samples - validation, validation, self.epochs, self.stops_early)
+
+
+def _forecast(model: Model | Path, run: _Run, options: Mapping[str, Any]) -> MemoryForecast:
     """Returns the forecast for the machine that runs the plan."""
+    before = time.perf_counter()
     process = process_nbytes()
-    session = Trainer(model, **options).session
+    trainer = Trainer(model, **options)
+    opened = time.perf_counter() - before
+    session = trainer.session
     trainer_options = session.options
-    samples = data_length or 0
+    data = run.open(session)
+    run_size = run.size(data)
+    samples = run_size.samples
     policy = cache_policy(trainer_options.cache_frozen, trainer_options.cache_dtype, samples)
-    keeps_outputs = session.teacher is not None or bool(session.metrics)
-    if (policy and not samples) or (samples and not (policy or keeps_outputs)):
+    if policy and not samples:
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
     recipe = session.recipe
@@ -276,10 +345,16 @@ def _forecast(
         reserves=reserves,
         process=process,
     )
+    if data is not None and session.memory_budget is None:
+        in_order = bool(policy) and not run_size.validation
+        mapped = max(data.mapped_nbytes(in_order=in_order), DATA_PAGES)
+        forecast = replace(forecast, data=forecast.data + mapped - DATA_PAGES)
+    measures = samples and not (session.teacher or other_target() or options.get("frozen_int8"))
     return MemoryForecast(
         peak=forecast.peak,
         process=process and process + forecast.peak,
         limit=session.memory_budget,
+        time=measured_time(trainer, data, run_size, opened) if measures else None,
         parameters=forecast.parameters,
         optimizer=forecast.slots,
         gradients=forecast.gradients,
