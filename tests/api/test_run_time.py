@@ -122,7 +122,7 @@ def test_samples_give_a_time_and_no_samples_none() -> None:
 def test_what_cannot_be_planned_is_refused(values: dict[str, int], message: str) -> None:
     x, y = samples(16)
     given = {"x": x, "y": y}
-    arguments = {name: given.get(name, value) for name, value in values.items()}
+    arguments: dict[str, Any] = {name: given.get(name, value) for name, value in values.items()}
     with pytest.raises(odt.OptionError, match=message):
         odt.plan(MNIST, **LOSS, **arguments)
     with pytest.raises(odt.OptionError, match="must be at most 16"):
