@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,11 +129,15 @@ def test_programs_train_to_the_bits_of_the_base_kernels(
 ) -> None:
     """They save and load their state half-way."""
     expected = training(network, loss, OPTIMIZERS[optimizer], tmp_path, STEPS)
-    for compiler in ("gcc", "clang"):
+
+    def check(compiler: str) -> None:
         path = program(expected.folder, compiler)
-        losses = run(path, compiler, expected.batches, tmp_path / "file")
+        losses = run(path, compiler, expected.batches, tmp_path / compiler)
         assert losses == expected.losses, compiler
-        assert (tmp_path / "file").read_bytes() == expected.file, compiler
+        assert (tmp_path / compiler).read_bytes() == expected.file, compiler
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(check, ("gcc", "clang")))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,7 +85,9 @@ def kernels_by(compiler: str) -> Sequence[Path]:
     """Returns the objects of all kernels, compiled once by a compiler."""
     folder = Path(mkdtemp(prefix=f"odt-{compiler}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return [compiled(source, COMPILERS[compiler].command, folder) for source in kernel_sources()]
+    words = COMPILERS[compiler].command
+    with ThreadPoolExecutor() as threads:
+        return [*threads.map(lambda source: compiled(source, words, folder), kernel_sources())]
 
 
 def compiled(source: Path, compiler: Sequence[str], folder: Path, *options: str) -> Path:
@@ -107,14 +110,13 @@ def for_target(source: Path, target: str, folder: Path) -> Path:
 def program(folder: Path, compiler: str) -> Path:
     """Builds the program of a folder with the function `main` of `driver`."""
     manifest = json.loads((folder / "manifest.json").read_text())
-    main = folder / f"{manifest['name']}_main.c"
-    main.write_text(driver(manifest))
     objects = Path(mkdtemp(dir=folder, prefix=compiler))
-    sources = sorted(folder.glob(f"{manifest['name']}*.c"))
-    each = [compiled(source, COMPILERS[compiler].command, objects) for source in sources]
+    main = objects / "main.c"
+    main.write_text(driver(manifest))
+    sources = main, *sorted(folder.glob(f"{manifest['name']}*.c"))
     static = ["-static"] if COMPILERS[compiler].emulator else []
-    words = *COMPILERS[compiler].command, *static, "-o", str(objects / "program")
-    command(*words, *each, *kernels_by(compiler), "-lm")
+    words = *COMPILERS[compiler].command, *flags("generic"), *STRICT, *static, "-I", str(folder)
+    command(*words, "-o", str(objects / "program"), *sources, *kernels_by(compiler), "-lm")
     return objects / "program"
 
 
