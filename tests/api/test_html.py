@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,23 @@ def test_text_at_the_end_of_a_cell_is_lines(trainer: odt.Trainer) -> None:
         assert isinstance(text, str)
         assert repr(text) == str(text)
         assert repr(text).count("\n") > 3
+
+
+def test_results_that_are_text_print_themselves() -> None:
+    """IPython calls _repr_pretty_ with a printer."""
+    written: list[str] = []
+    (agreement,) = odt.compare_outputs(MODEL, MODEL, X)
+    agreement._repr_pretty_(SimpleNamespace(text=written.append), False)
+    assert written == [str(agreement)]
+
+
+def test_a_federation_has_its_rounds() -> None:
+    with odt.Trainer(MODEL, metrics="accuracy") as trainer:
+        history = odt.federated.simulate(trainer, X, Y, clients=4, rounds=3)
+    page = shown(history)
+    assert [row[0] for row in page.rows] == ["round", "1", "2", "3"]  # 0 has no metrics
+    assert page.rows[0][1:] == list(dict.fromkeys(n for r in history.rounds for n in r.metrics))
+    assert repr(history) == f"History({len(history.rounds)} rounds, 4 clients)"
 
 
 # ---- labels and names of others

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from html import escape
 
 HEAT = "31,111,180"  # red, green and blue of a cell that is as full as possible
+PADDING = "padding:2px 8px"  # of a cell
 CHART_WIDTH = "440px"
 MAX_HEIGHT = "30em"  # of a block, whose rest is scrolled to
 INVALID = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
@@ -65,7 +66,7 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
 def _row(tag: str, cells: Sequence[str], right: Collection[int]) -> str:
     sides = ("right" if k in right else "left" for k in range(len(cells)))
     parts = (
-        f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>'
+        f'<{tag} style="text-align:{side};{PADDING}">{escape(cell)}</{tag}>'
         for side, cell in zip(sides, cells, strict=True)
     )
     return f"<tr>{''.join(parts)}</tr>"
@@ -79,16 +80,17 @@ def heat_table(corner: str, names: Sequence[str], rows: Sequence[Sequence[int]])
         names: names of the rows and of the columns.
         rows: the counts.
     """
-    head = "".join(f'<th style="text-align:center">{escape(name)}</th>' for name in names)
-    lines = [f"<tr><th>{escape(corner)}</th>{head}</tr>"]
+    centered = f"text-align:center;{PADDING}"
+    head = "".join(f'<th style="{centered}">{escape(name)}</th>' for name in (corner, *names))
+    lines = [f"<tr>{head}</tr>"]
     for name, row in zip(names, rows, strict=True):
         total = max(sum(row), 1)
         cells = (
-            f'<td style="text-align:center;background:rgba({HEAT},{0.7 * count / total:.2f})">'
-            f"{count}</td>"
+            f'<td style="{centered};background:rgba({HEAT},{0.7 * count / total:.2f})">{count}</td>'
             for count in row
         )
-        lines.append(f'<tr><th style="text-align:left">{escape(name)}</th>{"".join(cells)}</tr>')
+        title = f'<th style="text-align:left;{PADDING}">{escape(name)}</th>'
+        lines.append(f"<tr>{title}{''.join(cells)}</tr>")
     return f"<table>{''.join(lines)}</table>"
 
 

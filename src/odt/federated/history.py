@@ -6,12 +6,15 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.federated.update import Tensors
+
+if TYPE_CHECKING:
+    from odt.charts.plot import Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,36 @@ class History:
             name: name of the metric, such as val_accuracy.
         """
         return [r.metrics[name] for r in self.rounds if name in r.metrics]
+
+    def plot(self, *names: str) -> "Plot":
+        """Returns the plot of loss and metrics over the rounds, which a notebook shows.
+
+        Args:
+            *names: names of metrics, such as "val_accuracy"; all if left out.
+
+        Raises:
+            OptionError: if no round has a metric of a name.
+        """
+        from odt.training import history_html
+
+        return history_html.plot(self._points, names, "round")
+
+    def __repr__(self) -> str:
+        return f"History({len(self.rounds)} rounds, {len(self.clients)} clients)"
+
+    def _repr_html_(self) -> str:
+        from odt.training import history_html
+
+        return history_html.html(self._points, "round")
+
+    @property
+    def _points(self) -> dict[str, list[tuple[float, float]]]:
+        """Points (round, value) by name."""
+        points: dict[str, list[tuple[float, float]]] = {}
+        for result in self.rounds:
+            for name, value in result.metrics.items():
+                points.setdefault(name, []).append((float(result.round), value))
+        return points
 
 
 def write_log(rounds: Sequence[Round], path: str | os.PathLike[str]) -> None:

@@ -53,7 +53,7 @@ def html(lowered: LoweredModel) -> str:
         parts.append(tables)
         if count <= MAX_DRAWN:
             picture = scrolled(plot(lowered)._repr_html_())
-            parts.append(folded("picture of the graph", picture))
+            parts.append(folded("image of the graph", picture))
     return f"<div>{''.join(parts)}</div>"
 
 

@@ -1,4 +1,4 @@
-"""History of a training run as a plot and as HTML."""
+"""History of a training run, or of a federation, as a plot and as HTML."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,13 @@ MAX_ROWS = 12  # of a table that is not folded
 Points = Sequence[tuple[float, float]]
 
 
-def plot(values: Mapping[str, Points], names: Sequence[str]) -> Plot:
+def plot(values: Mapping[str, Points], names: Sequence[str], unit: str = "epoch") -> Plot:
     """Returns the plot of loss and metrics over the epochs.
 
     Args:
         values: points (epoch, value) by name; the values before training are those of epoch 0.
         names: names of the values to show; all if empty.
+        unit: what is counted: epoch or round.
 
     Raises:
         OptionError: if there is no value of a name.
@@ -30,20 +31,20 @@ def plot(values: Mapping[str, Points], names: Sequence[str]) -> Plot:
             raise OptionError("names", rule, name)
     chosen = {name: values[name] for name in names or values}
     finite = {name: [p for p in line if math.isfinite(p[1])] for name, line in chosen.items()}
-    return plot_of("loss and metrics over the epochs", epoch_charts(finite))
+    return plot_of(f"loss and metrics over the {unit}s", epoch_charts(finite, unit=unit))
 
 
-def html(values: Mapping[str, Points]) -> str:
-    """Returns the plot and a table of the epochs."""
+def html(values: Mapping[str, Points], unit: str = "epoch") -> str:
+    """Returns the plot and a table of the epochs; arguments are those of `plot`."""
     epochs = sorted({at for line in values.values() for at, _ in line})
     if not epochs:
-        return paragraph("History: no epochs")
+        return paragraph(f"History: no {unit}s")
     by_name = {name: dict(line) for name, line in values.items()}
-    rows = [("epoch", *values)]
+    rows = [(unit, *values)]
     for epoch in epochs:
         cells = (figure(line[epoch]) if epoch in line else "" for line in by_name.values())
         rows.append((f"{epoch:g}", *cells))
     log = scrolled(table(rows, right=range(len(rows[0]))))
     if len(rows) > MAX_ROWS:
         log = folded(f"{len(rows) - 1} rows", log)
-    return f"<div>{plot(values, ())._repr_html_()}{log}</div>"
+    return f"<div>{plot(values, (), unit)._repr_html_()}{log}</div>"
