@@ -352,6 +352,19 @@ def test_a_row_is_predicted(prices: Path, tmp_path: Path) -> None:
     assert "sea" in words[1]
 
 
+def test_a_run_before_its_first_epoch_has_a_page(prices: Path, tmp_path: Path) -> None:
+    for name in ("recipe.toml", "run.json", "memory.json"):
+        (tmp_path / name).write_bytes((prices / "run" / name).read_bytes())
+    row = json.dumps({"size": "1.5", f"place {MARKUP}": "village"})
+    with odt.LiveReport(tmp_path) as page:
+        assert '<input name="size"' in get(page.url)[2]
+        parts = json.loads(get(f"{page.url}state")[2])["parts"]
+        status, text = post(page, "row", row.encode())
+    assert "No epoch is complete." in parts["curves-0"]
+    assert status == 422
+    assert "must have completed an epoch to predict, but has not." in text
+
+
 def test_files_of_arrays_are_predicted_without_a_record(live: odt.LiveReport, folder: Path) -> None:
     data = np.fromfile(MLP_SM / "input.bin", "<f4").reshape(96, -1)
     status, text = post(live, "predict?name=input.bin", data[:1].tobytes())

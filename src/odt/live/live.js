@@ -6,6 +6,7 @@ const MAX_FILES = 8, MAX_RESULTS = 20;
 const at = id => document.getElementById(id);
 const evaluated = []; // version at which the samples of each run were asked for
 let version = "";
+let ended = []; // for each run, whether its training has ended
 
 function put(element, html) {
   if (element.shown === html) return;
@@ -15,9 +16,10 @@ function put(element, html) {
   element.querySelectorAll("details").forEach((details, k) => { if (open[k]) details.open = true; });
 }
 
-async function showSamples(ended) {
+async function showSamples() {
   for (let k = 0; k < ended.length; k++) {
-    if (!ended[k] || evaluated[k] === version) continue;
+    const folded = at(`samples-${k}`).closest("details:not([open])");
+    if (!ended[k] || folded || evaluated[k] === version) continue;
     evaluated[k] = version;
     const answer = await fetch(`samples?run=${k}`);
     const text = await answer.text();
@@ -33,10 +35,11 @@ async function refresh() {
   const state = await answer.json();
   version = state.version;
   for (const [id, html] of Object.entries(state.parts)) if (at(id)) put(at(id), html);
-  const all = state.ended.every(Boolean);
+  ended = state.ended;
+  const all = ended.every(Boolean);
   at("connection").textContent =
     `${all ? "Complete" : "Live"}; last change at ${new Date().toLocaleTimeString()}.`;
-  showSamples(state.ended);
+  showSamples();
 }
 
 async function follow() {
@@ -120,4 +123,5 @@ if (at("row")) {
     send("row", "", JSON.stringify(cells));
   });
 }
+document.querySelectorAll("details.run").forEach(run => run.addEventListener("toggle", showSamples));
 follow();

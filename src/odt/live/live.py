@@ -12,13 +12,13 @@ from odt.core.storage.closing import Closing
 from odt.core.storage.reading import reason
 from odt.errors import OdtError, OptionError
 from odt.live.files import row_file, stored
-from odt.live.new_samples import RunModel
+from odt.live.new_samples import RunModel, record_of
 from odt.live.page import RunView, live_page, title_of
 from odt.live.result_page import results
 from odt.live.server import HTML, Answer, Query, Server
 from odt.models.model import Path
 from odt.runs.comparison import comparison_section
-from odt.runs.run import Run, read_run, run_names
+from odt.runs.run import read_run, run_names
 from odt.runs.sample_sections import sample_sections
 
 FOLDER = File(odt.live.__path__[0])
@@ -59,6 +59,7 @@ class LiveReport(Closing):
         self._samples = ["" for _ in self._paths]
         self._versions = ["" for _ in self._paths]
         self._computing = threading.Lock()  # models compute one after the other
+        self._is_closed = False
         token = secrets.token_urlsafe(16)
         pages = {
             "": self._page,
@@ -76,7 +77,8 @@ class LiveReport(Closing):
         self.url = f"http://127.0.0.1:{self._server.port}/{token}/"
 
     def close(self) -> None:
-        """Stops the server."""
+        """Stops the server, and an evaluation that runs."""
+        self._is_closed = True
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -84,20 +86,13 @@ class LiveReport(Closing):
             for model in self._models:
                 model.close()
 
-    def _runs(self) -> list[Run]:
-        return [read_run(path) for path in self._paths]
-
     def _page(self, query: Query) -> Answer:
         """The page without its contents, which `live.js` asks for."""
-        runs = self._runs()
-        records = []
-        with self._computing:
-            for model, run in zip(self._models, runs, strict=True):
-                try:
-                    records.append(model.record(run))
-                except OdtError:
-                    records.append(None)
-        return Answer.of(live_page(title_of(self._names), self._names, records[0]), HTML)
+        try:
+            record = record_of(read_run(self._paths[0]))
+        except OdtError:  # which the page shows where it shows the run
+            record = None
+        return Answer.of(live_page(title_of(self._names), self._names, record), HTML)
 
     def _state(self, query: Query) -> Answer:
         """The parts of the page that change while runs train; nothing if none has changed."""
@@ -124,7 +119,8 @@ class LiveReport(Closing):
             version = RunView.version(self._paths[k])
             if version != self._versions[k]:
                 run = read_run(self._paths[k])
-                self._samples[k] = "".join(sample_sections(run, None, WRONG))
+                sections = sample_sections(run, None, WRONG, self._go_on)
+                self._samples[k] = "".join(sections)
                 self._versions[k] = version
             return Answer.of(self._samples[k], HTML)
 
@@ -135,13 +131,12 @@ class LiveReport(Closing):
     def _predict_row(self, query: Query, content: bytes) -> Answer:
         """Prediction for a typed row."""
         k = self._number(query)
-        with self._computing:
-            record = self._models[k].record(read_run(self._paths[k]))
+        record = record_of(read_run(self._paths[k]))
         return self._predicted(query, "row.csv", row_file(record, content))
 
     def _predicted(self, query: Query, name: str, content: bytes) -> Answer:
         k = self._number(query)
-        with stored(name, content) as path, self._computing:
+        with self._computing, stored(name, content) as path:
             try:
                 predictions = self._models[k].predict(read_run(self._paths[k]), path, name)
             except OdtError as e:
@@ -150,6 +145,11 @@ class LiveReport(Closing):
                     text = text.replace(str(place), name or "the file")
                 raise OdtError(text) from e
         return Answer.of(results(predictions), HTML)
+
+    def _go_on(self, done: int, total: int) -> None:
+        """Called while an evaluation runs; ends it when the server stops."""
+        if self._is_closed:
+            raise OdtError("The page has been closed.")
 
     def _number(self, query: Query) -> int:
         """Returns the number of the run in a query."""

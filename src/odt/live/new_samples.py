@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.sidecar import sidecar_path
+from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.model.record import Record
 from odt.core.storage.closing import Closing
@@ -98,18 +98,6 @@ class RunModel(Closing):
         self._model: Model | None = None
         self._loaded: tuple[str, int, int] | None = None  # path, time and size of the file
 
-    def record(self, run: Run) -> Record | None:
-        """Returns the preprocessing record of the model; None if it has none.
-
-        Raises:
-            OdtError: if there is no model yet, or it cannot be read.
-        """
-        self._load(run)
-        assert self._model is not None
-        stored = read_record(file_of(self._model))
-        path = _data_record(run)
-        return stored if stored or path is None else load_record(path)
-
     def predict(self, run: Run, path: Path, name: str) -> Predictions:
         """Predicts the samples of a file, as `odt predict` does.
 
@@ -124,12 +112,13 @@ class RunModel(Closing):
         self._load(run)
         assert self._predictor is not None
         assert self._model is not None
-        record = self.record(run)
+        stored = read_record(file_of(self._model))
+        path_of_record = None if stored else _data_record(run)
+        record = load_record(path_of_record) if path_of_record else stored
         notes: list[str] = []
         x: Any = str(path)
         if path.suffix.lower() not in ARRAYS:
-            has_own = read_record(file_of(self._model)) is not None
-            x = NewData(str(path), None if has_own else _data_record(run))
+            x = NewData(str(path), path_of_record)
         data, opened = self._predictor.open(x, notes.append)
         names = record.targets if record else class_names(run.recipe.get("load-input"), None)
         column = data.inputs[0]
@@ -189,11 +178,24 @@ class RunModel(Closing):
         self._loaded = stamp
 
 
+def record_of(run: Run) -> Record | None:
+    """Returns the preprocessing record of a run, also before there is a trained model.
+
+    Raises:
+        OdtError: if the file that may hold it cannot be read.
+    """
+    path = _data_record(run)
+    if path is not None:
+        return load_record(path)
+    model = model_of(run) or run.recipe.get("model")
+    return read_record(file_of(str(model))) if model else None
+
+
 def _data_record(run: Run) -> str | None:
-    """Returns the path of the training data whose JSON file may have a record; None for none."""
+    """Returns the path of the training data if their JSON file has a record."""
     path = run.recipe.get("load-input")
-    has_sidecar = isinstance(path, str) and os.path.exists(sidecar_path(path))
-    return str(path) if has_sidecar else None
+    sidecar = read_sidecar(path) if isinstance(path, str) else None
+    return str(path) if sidecar and "kind" in sidecar.recipe else None
 
 
 def _has_classes(record: Record) -> bool:
