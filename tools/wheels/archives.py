@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 REGULAR, EXECUTABLE = 0o100644, 0o100755
 LIBRARIES = (".so", ".pyd")
-SUFFIXES = {".py", ".pyi", ".fbs", ".in", ".c", ".h", ".js", ".css", ".ts"}  # of the package's files
+# Of the package's files.
+SUFFIXES = {".py", ".pyi", ".fbs", ".in", ".c", ".h", ".js", ".css", ".ts"}
 
 
 def read_wheel(path: Path) -> dict[str, bytes]:
