@@ -144,6 +144,23 @@ def test_a_model_has_its_operators_and_its_picture() -> None:
     assert [w for w in page.words if w.endswith("FULLY_CONNECTED")]
 
 
+def test_a_trainer_shows_what_trains() -> None:
+    with odt.Trainer(MODEL, trainable=odt.select("fc2*"), batch_size=8) as trainer:
+        page = shown(trainer)
+    first, second, _ = page.rows[-3:]
+    assert (first[1], first[4]) == ("FULLY_CONNECTED", "no")
+    assert (second[1], second[4]) == ("FULLY_CONNECTED", "yes")
+    assert "batch_size=8" in page.texts[1]
+    with odt.Trainer(MODEL, trainable=odt.bias_only()) as trainer:
+        assert [row[4] for row in shown(trainer).rows[-3:]] == ["part", "part", ""]
+
+
+def test_parameters_show_their_shapes() -> None:
+    parameters = odt.load_model(MODEL).parameters
+    assert repr(parameters).startswith("{'fc")
+    assert "(128, 784) float32" in repr(parameters)
+
+
 def test_quantized_and_large_models_have_their_picture() -> None:
     quantized = odt.quantize(MODEL, X).model
     assert shown(quantized).pictures

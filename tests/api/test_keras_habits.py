@@ -186,6 +186,8 @@ def test_a_model_is_no_function() -> None:
     model: Any = odt.load_model(MODEL)
     with pytest.raises(TypeError, match=r"odt.predict\(model, x\) computes outputs"):
         model(X)
+    with pytest.raises(TypeError, match=r"a mapping, not a function. odt.Trainer\(model\) trains"):
+        model.parameters()
 
 
 def test_a_name_that_is_almost_right_has_a_suggestion() -> None:

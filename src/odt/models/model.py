@@ -63,6 +63,23 @@ class NodeInfo:
     outputs: tuple[str, ...]
 
 
+class Parameters(dict[str, Array]):
+    """Weights by name, shown with their shapes."""
+
+    def __repr__(self) -> str:
+        shown = (f"{name!r}: {a.shape} {a.dtype}" for name, a in self.items())
+        return f"{{{', '.join(shown)}}}"
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            """Says what to write instead, for users of PyTorch."""
+            raise TypeError(
+                "odt.Model: `parameters` is a mapping, not a function. odt.Trainer(model) trains "
+                "them."
+            )
+
+
 class Model:
     """A model file as read by `load_model`: Circle, circle+, TFLite or ONNX. Training keeps it.
 
@@ -113,7 +130,7 @@ class Model:
         graph = self._lowered.graph
         graphs = self._lowered.graphs
         trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
-        weights: dict[str, Array] = {}
+        weights = Parameters()
         for i in trainable:
             tensor = graph.tensors[i]
             assert tensor.data is not None, "only constants are trainable"

@@ -66,8 +66,10 @@ class Run:
         return f"{str(self.path)!r}, {state}, {len(self.trained)} epochs{value}"
 
     def _repr_html_(self) -> str:
-        headline = paragraph(self._headline, bold=True)
-        return f"<div>{headline}{self.plot()._repr_html_()}</div>"
+        parts = [paragraph(self._headline, bold=True), self.plot()._repr_html_()]
+        if (page := self.path / PAGE).exists():
+            parts.insert(1, paragraph(f"report: {page}"))
+        return f"<div>{''.join(parts)}</div>"
 
     @property
     def names(self) -> list[str]:

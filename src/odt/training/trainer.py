@@ -179,12 +179,23 @@ class Trainer(Closing):
         self.stop_training = self.worse = False
 
     def __repr__(self) -> str:
+        return f"Trainer({self.model!r}, {self._options_line})"
+
+    def _repr_html_(self) -> str:
+        from odt.models import model_html
+
+        recipe = self.session.recipe
+        return model_html.html(recipe.lowered, recipe.info, self._options_line)
+
+    @property
+    def _options_line(self) -> str:
+        """The options that matter most, in a line."""
         info = self.session.recipe.info
         losses = ", ".join(dict.fromkeys(loss.name for loss in self.session.recipe.losses))
         rate = info.schedule or f"{info.learning_rate:g}"
         return (
-            f"Trainer({self.model!r}, loss={losses}, optimizer={info.optimizer}, "
-            f"learning_rate={rate}, batch_size={info.batch_size})"
+            f"loss={losses}, optimizer={info.optimizer}, learning_rate={rate}, "
+            f"batch_size={info.batch_size}"
         )
 
     if not TYPE_CHECKING:
