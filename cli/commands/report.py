@@ -63,6 +63,13 @@ EXAMPLES = (
     help="The HTML file.  [default: report.html in the folder of the run]",
 )
 @option(
+    PAGE,
+    "--open",
+    "opens",
+    is_flag=True,
+    help="Open the report, or the live page, in the browser.",
+)
+@option(
     LIVE,
     "--live",
     is_flag=True,
@@ -76,7 +83,6 @@ EXAMPLES = (
     metavar="N",
     help="Port of the page.  [default: a free one]",
 )
-@option(LIVE, "--open", "opens", is_flag=True, help="Open the page in the browser.")
 @option(
     LIST,
     "--list",
@@ -146,8 +152,9 @@ def command(
         if mode and value is not None:
             raise OdtError(f"{name}: must be given without {mode}, but got both.")
     refuse_alone("--port", port, "--live", live)
-    refuse_alone("--open", opens or None, "--live", live)
     if as_list:
+        if opens:
+            raise OdtError("--open: must be given without --list, but got both.")
         _list_runs(runs, metric, svg_path, png)
         return
     for name, value in (("--metric", metric), ("--svg", svg_path), ("--png", png)):
@@ -176,6 +183,8 @@ def command(
             progress=partial(bar, "samples"),
         )
     click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")
+    if opens:
+        _open(path.resolve().as_uri())
 
 
 def _follow(folders: tuple[Path, ...], port: int, opens: bool) -> None:
@@ -186,12 +195,18 @@ def _follow(folders: tuple[Path, ...], port: int, opens: bool) -> None:
         click.echo(page.url)
         click.echo("Ctrl-C ends the page.", err=True)
         if opens:
-            import webbrowser  # slow
-
-            webbrowser.open(page.url)
+            _open(page.url)
         while not caught:
             time.sleep(WAIT)
     click.echo("Stopped.", err=True)
+
+
+def _open(address: str) -> None:
+    """Opens a page in the browser."""
+    import webbrowser  # slow
+
+    if not webbrowser.open(address):
+        click.echo(f"--open: no browser was found. Open {address} yourself.", err=True)
 
 
 def _list_runs(

@@ -6,6 +6,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 import wave
@@ -405,6 +407,45 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(folder: Path) -> No
         get(url)
 
 
+def test_a_report_is_opened_in_the_browser(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = []
+
+    def browser(address: str) -> bool:
+        addresses.append(address)
+        return len(addresses) == 1
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    path = tmp_path / "a page.html"
+    done = CliRunner().invoke(main, ["report", str(folder), "-o", str(path), "--open"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    done = CliRunner().invoke(main, ["report", str(folder), "-o", str(path), "--open"])
+    assert done.stderr == f"--open: no browser was found. Open {path.as_uri()} yourself.\n"
+    assert addresses == [path.as_uri()] * 2
+    assert "%20" in path.as_uri()
+
+
+def test_the_end_of_the_page_ends_an_evaluation(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def slow(run: odt.Run, data: None, most: int, progress: Any) -> list[str]:
+        begun.set()
+        while True:
+            progress(1, 2)
+
+    monkeypatch.setattr("odt.live.live.sample_sections", slow)
+    with odt.LiveReport(folder) as page:
+        waiting = threading.Thread(target=lambda: get(page.url + "samples"), daemon=True)
+        waiting.start()
+        assert begun.wait(30)
+        started = time.monotonic()
+    assert time.monotonic() - started < 10
+    waiting.join(30)
+
+
 def test_wrong_calls_are_one_line(live: odt.LiveReport, folder: Path, tmp_path: Path) -> None:
     port = urlsplit(live.url).port
     taken = error("report", "--live", folder, "--port", port)
@@ -412,7 +453,7 @@ def test_wrong_calls_are_one_line(live: odt.LiveReport, folder: Path, tmp_path: 
     assert "RUN: must be the folder of a run" in error("report", "--live")
     assert "must be the folder of a run" in error("report", "--live", tmp_path)
     assert "--port: must come with --live" in error("report", folder, "--port", 8000)
-    assert "--open: must come with --live" in error("report", folder, "--open")
+    assert "--open: must be given without --list" in error("report", "--list", folder, "--open")
     assert "--live: must be given without --list" in error("report", folder, "--live", "--list")
     assert "--wrong: must be given without --live" in error(
         "report", folder, "--live", "--wrong", 3
