@@ -10,7 +10,7 @@ STACK = MappingProxyType(
         "bitmask.c": 768,
         "convolution.c": 3328,
         "dense.c": 576,
-        "depthwise.c": 5248,
+        "depthwise.c": 3584,
         "elementwise.c": 3584,
         "gather.c": 192,
         "instance_norm.c": 1152,

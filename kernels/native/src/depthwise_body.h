@@ -96,7 +96,8 @@ INLINE int F(next_row_vector)(F(row_vector) * v, int64_t size, int64_t depth) {
 }
 
 /* Computes a grid of at most 3 × 3 taps for rows of values. */
-static void F(depthwise_rows)(const depthwise_job *job, const tap_grid *grid, int rows, int cols) {
+static LEAF void F(depthwise_rows)(const depthwise_job *job, const tap_grid *grid, int rows,
+                                   int cols) {
   depthwise_job c = *job;
   tap_grid t = *grid;
   int64_t depth = c.g->depth;
@@ -125,8 +126,8 @@ static void F(depthwise_rows)(const depthwise_job *job, const tap_grid *grid, in
 }
 
 /* Adds the products of a grid of at most 3 × 3 taps with rows of values of dy to the sums. */
-static void F(depthwise_filter_rows)(const depthwise_job *job, const tap_grid *grid, int rows,
-                                     int cols) {
+static LEAF void F(depthwise_filter_rows)(const depthwise_job *job, const tap_grid *grid, int rows,
+                                          int cols) {
   depthwise_job c = *job;
   tap_grid t = *grid;
   int64_t depth = c.g->depth;
@@ -152,54 +153,55 @@ static void F(depthwise_filter_rows)(const depthwise_job *job, const tap_grid *g
 
 /* Computes all grids of a tile for the vectors from `begin` to `end`. A window without taps inside
    the image has one grid without taps, which writes the bias. */
-static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap_grid t,
+static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap_grid *t,
                               int64_t begin, int64_t end) {
   int few_channels = c->g->depth < LANES;
   int64_t a = 0, b, cols;
   do {
-    t.rows = few_channels ? grid_taps(taps->rows - a) : taps->rows;
+    t->rows = few_channels ? grid_taps(taps->rows - a) : taps->rows;
     b = 0;
     do {
       cols = grid_taps(taps->cols - b);
-      t.begins = !a && !b, t.ends = a + t.rows == taps->rows && b + cols == taps->cols;
-      t.x_first = a * t.x_row + b * t.x_col;
-      t.w_first = taps->w_first + a * t.w_row + b * t.w_col;
-      if (few_channels && c->sums) F(depthwise_filter_rows)(c, &t, (int)t.rows, (int)cols);
-      else if (few_channels) F(depthwise_rows)(c, &t, (int)t.rows, (int)cols);
-      else if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, cols);
-      else F(depthwise_grids)(c, &t, begin, end, cols);
+      t->begins = !a && !b, t->ends = a + t->rows == taps->rows && b + cols == taps->cols;
+      t->x_first = a * t->x_row + b * t->x_col;
+      t->w_first = taps->w_first + a * t->w_row + b * t->w_col;
+      if (few_channels && c->sums) F(depthwise_filter_rows)(c, t, (int)t->rows, (int)cols);
+      else if (few_channels) F(depthwise_rows)(c, t, (int)t->rows, (int)cols);
+      else if (c->sums) F(depthwise_filter_grids)(c, t, begin, end, cols);
+      else F(depthwise_grids)(c, t, begin, end, cols);
       b += cols;
     } while (b < taps->cols);
-    a += t.rows;
+    a += t->rows;
   } while (a < taps->rows);
 }
 
 /* Computes a band of a walk for the vectors from `begin` to `end`. */
-static void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk_cursor block,
-                              int64_t begin, int64_t end) {
+static LEAF void F(depthwise_band)(const depthwise_job *c, const window_walk *g, walk_cursor *block,
+                                   int64_t begin, int64_t end) {
   const float *in[SUMMED + GROUP - 1];
   int64_t out[SUMMED + GROUP - 1];
   int64_t vectors = (g->depth + LANES - 1) / LANES, width = (end - begin) * LANES;
-  for (int pixels; (pixels = next_tile(g, &block, c->x, SUMMED, GROUP - 1, in, out));) {
-    tap_loops taps = taps_inside(g, &block, 0);
+  for (int pixels; (pixels = next_tile(g, block, c->x, SUMMED, GROUP - 1, in, out));) {
+    tap_loops taps = taps_inside(g, block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
     if (c->sums) { /* in which a tap has the vectors of this part, not all channels */
       taps.w_row = taps.w_row / g->depth * width, taps.w_col = taps.w_col / g->depth * width;
-      taps.w_first = block.row.tap * taps.w_row + block.col.tap * taps.w_col;
+      taps.w_first = block->row.tap * taps.w_row + block->col.tap * taps.w_col;
     }
     tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
     t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
     /* The last vector may overlap the one before: all grids of one, then of the other. */
     int64_t step = taps.cols > 3 ? 1 : vectors;
     for (int64_t j = begin; j < end; j += step)
-      F(depthwise_tile)(c, &taps, t, j, j + step < end ? j + step : end);
+      F(depthwise_tile)(c, &taps, &t, j, j + step < end ? j + step : end);
   }
 }
 
 #include "depthwise_strips.h"
 
 /* Writes sums of the vectors from `begin` to `end`, (taps, vectors, LANES), to dw. */
-static void F(store_sums)(const depthwise_job *c, const float *sums, int64_t begin, int64_t end) {
+static LEAF void F(store_sums)(const depthwise_job *c, const float *sums, int64_t begin,
+                               int64_t end) {
   int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w;
   for (float *dw = c->y; dw < c->y + taps * depth; dw += depth) {
     if (depth < LANES) {
@@ -221,9 +223,10 @@ static void F(depthwise_next_band)(const depthwise_job *c, const window_walk *g,
   if (c->db)
     F(add_column_sums)(c->dy + band_start(g, at), band_count(g, at), g->depth, begin * LANES,
                        end * LANES < g->depth ? end * LANES : g->depth, c->db);
+  walk_cursor band = band_blocks(at);
   if (has_strips(g, LANES, MR == 8 ? 5 : 3))
-    F(depthwise_strip_band)(c, g, band_blocks(at), begin, end);
-  else F(depthwise_band)(c, g, band_blocks(at), begin, end);
+    band.first_col = F(depthwise_strip_band)(c, g, &band, begin, end);
+  if (band.first_col < band.end_col) F(depthwise_band)(c, g, &band, begin, end);
 }
 
 /* Computes one part: of the results, or of the channels. The bands of all walks take turns, because

@@ -87,18 +87,19 @@ STRIPS(4, 5)
 #endif
 #undef STRIPS
 
-/* Computes a band in strips, and columns that are left, for the vectors from `begin` to `end`. */
-static void F(depthwise_strip_band)(const depthwise_job *job, const window_walk *g,
-                                    walk_cursor band, int64_t begin, int64_t end) {
+/* Computes a band in strips, for the vectors from `begin` to `end`, but for the columns that are
+   left, of which it returns the first one. */
+static LEAF int64_t F(depthwise_strip_band)(const depthwise_job *job, const window_walk *g,
+                                            const walk_cursor *band, int64_t begin, int64_t end) {
   depthwise_job c = *job;
   strip_rows s;
   c.g = g;
-  int64_t size = band.end_col - band.first_col, width = (end - begin) * LANES;
+  int64_t size = band->end_col - band->first_col, width = (end - begin) * LANES;
   int is_wide = g->taps_w == 5, few = size % 7 % 4 > size % 4 || MR < 8 || is_wide;
   int64_t sevens = few ? 0 : size / 7 * 7, fours = (size - sevens) / 4;
   int64_t next = 0;
   do {
-    next = list_rows(g, &band, next, &s);
+    next = list_rows(g, band, next, &s);
     if (c.sums) s.w_row = s.w_row / g->depth * width, s.w_col = s.w_col / g->depth * width;
     for (int64_t j = begin; j < end; j++) {
       int64_t at = F(vector_start)(j, g->depth);
@@ -110,6 +111,5 @@ static void F(depthwise_strip_band)(const depthwise_job *job, const window_walk 
       if (!is_wide) F(strips4_3)(&c, &s, at, sevens, fours, sums);
     }
   } while (next);
-  band.first_col += sevens + fours * 4;
-  if (band.first_col < band.end_col) F(depthwise_band)(job, g, band, begin, end);
+  return band->first_col + sevens + fours * 4;
 }

@@ -8,6 +8,13 @@
 /* Also where a compiler was told not to inline: loops with calls have no vectors. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* Not inlined in programs for one device, so that a caller's frame does not hold its variables. */
+#ifdef ODT_EMBEDDED
+#define LEAF __attribute__((noinline))
+#else
+#define LEAF
+#endif
+
 #define PRAGMA(...) _Pragma(#__VA_ARGS__)
 #ifdef __clang__
 #define BEGIN_TARGET(features) \
