@@ -17,6 +17,7 @@
 FROM_JAVASCRIPT(cos) double cos(double x);
 FROM_JAVASCRIPT(log) double log(double x);
 FROM_JAVASCRIPT(pow) double pow(double x, double y);
+FROM_JAVASCRIPT(sin) double sin(double x);
 
 /* The operator % of JavaScript, which is exact. */
 __attribute__((import_module("odt"), import_name("remainder"))) double fmod(double x, double y);

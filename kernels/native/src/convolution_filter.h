@@ -49,7 +49,7 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
   int copies =
       FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
   for (int64_t j = 0, n; j < vectors; j += n) {
-    int64_t at[MAX_NR], to[MAX_NR];
+    int64_t at[MAX_NR] = {0}, to[MAX_NR] = {0};
     n = F(vector_group)(vectors - j);
     for (int i = 0; i < n; i++) to[i] = F(vector_start)(j + i, size), at[i] = offset + to[i];
     if (copies) {

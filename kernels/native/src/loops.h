@@ -11,7 +11,13 @@
 /* Before a loop whose iterations are independent. Wheels for x86-64 have vectors in these alone,
    and where the source writes them. */
 #ifdef __clang__
+/* It warns of loops without vectors, as where square roots set errno. */
+#if defined(__NO_MATH_ERRNO__) && (defined(__SSE__) || defined(__ARM_NEON) || \
+                                   defined(__wasm_simd128__) || defined(__riscv_vector))
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define IVDEP
+#endif
 #else
 #define IVDEP _Pragma("GCC ivdep")
 #endif
