@@ -136,9 +136,10 @@ CORRELATE_TILE(3, low, LOW)
 #define LOW3 F(correlate_tile3)
 #endif
 #undef CORRELATE_TILE
-/* Forms that only save time. The base of x86-64, which old processors alone run, has none. */
+/* Forms that only save time. The base of x86-64 has none in wheels, where old processors alone run
+   it. */
 #undef FASTER_FORMS
-#if LANES > 4 || !defined(__x86_64__)
+#if LANES > 4 || !defined(__x86_64__) || defined(ODT_EMBEDDED)
 #define FASTER_FORMS 1
 #else
 #define FASTER_FORMS 0

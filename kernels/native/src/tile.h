@@ -5,8 +5,12 @@
 
 #define MAX_MR 16
 
-/* Rows of a tile of one vector: more, unless their operands would not fit into registers, too. */
-#define WIDE_MR (USES_BLOCKS ? MR : 2 * MR)
+/* Rows of a tile of one vector: more, unless engines of browsers would spill their operands. */
+#ifdef __wasm__
+#define WIDE_MR MR
+#else
+#define WIDE_MR (2 * MR)
+#endif
 
 typedef F(vec) F(tile)[MAX_MR][MAX_MR];
 
