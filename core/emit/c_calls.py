@@ -9,6 +9,7 @@ import numpy as np
 from odt.core.emit.batch_sizes import Linear, LinearPlace, LinearStruct
 from odt.core.emit.c_data import DataBlock
 from odt.core.emit.c_literals import Declarations, array_bytes, float_literal
+from odt.core.emit.kernel_files import function_of
 from odt.core.emit.step_program import Pass, StepProgram
 from odt.kernels.native.binding import argument_types
 from odt.kernels.native.regions import Place
@@ -23,15 +24,17 @@ class CallWriter:
     """
 
     def __init__(
-        self, program: StepProgram, declarations: Declarations, constants: DataBlock
+        self, program: StepProgram, name: str, declarations: Declarations, constants: DataBlock
     ) -> None:
         """Names the memory of a program.
 
         Args:
             program: the step.
+            name: prefix of its functions.
             declarations: gets the structs that calls read.
             constants: gets the arrays that calls read.
         """
+        self._name = name
         self._declarations, self._constants = declarations, constants
         self._numbers = program.numbers
         weights = [f"weights_{k}" for k in range(len(program.weights))]
@@ -77,7 +80,7 @@ class CallWriter:
                 before += self._struct(f"shape_{k}", a)
             else:
                 operands.append(self._operand(a, kind))
-        call = f"{row.name}_base({', '.join(operands)});"
+        call = f"{function_of(row.name, self._name)}({', '.join(operands)});"
         yield from ("{", *(f"  {line}" for line in (*before, call)), "}") if before else (call,)
 
     def _struct(self, name: str, a: LinearStruct) -> Iterator[str]:

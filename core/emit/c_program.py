@@ -204,7 +204,7 @@ def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
     """
     declarations = Declarations()
     weights, model = DataBlock(f"{name}_constants"), DataBlock(f"{name}_file")
-    calls = CallWriter(program, declarations, weights)
+    calls = CallWriter(program, name, declarations, weights)
     functions = [
         *_update(program),
         *_around(program, calls),

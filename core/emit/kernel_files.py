@@ -15,6 +15,8 @@ KERNEL = re.compile(r"^void F\((\w+)\)\(", re.MULTILINE)
 MAPS, MAPS_SOURCE = "elementwise_maps.h", "elementwise.c"
 MAP = re.compile(r"^MAP\((\w+),.*?\)\n(?=MAP|\n|\Z)", re.MULTILINE | re.DOTALL)
 ALWAYS = "scale"  # which elementwise.c calls itself
+# The name of a kernel, as in each_isa.h or in full. Programs side by side have their own ones.
+BASE = re.compile(r"\b(\w+?)(##)?_base\b")
 
 
 @cache
@@ -59,11 +61,22 @@ def source_of(kernel: str) -> str:
     return MAPS_SOURCE if kernel.startswith("map_") else _sources()[kernel]
 
 
-def kernel_files(kernels: Collection[str]) -> dict[str, str]:
+def function_of(kernel: str, program: str) -> str:
+    """Returns the name of the C function of a kernel in a program.
+
+    Args:
+        kernel: its name, without instruction set.
+        program: prefix of the program's functions.
+    """
+    return f"{program}_{kernel}_base"
+
+
+def kernel_files(kernels: Collection[str], program: str) -> dict[str, str]:
     """Returns the text of the C files and headers that define some kernels, by name.
 
     Args:
         kernels: names of kernels, without instruction set.
+        program: prefix of their functions.
     """
     sources = {source_of(kernel) for kernel in kernels}
     names = {file for source in (*sources, "float_mode.h") for file in _includes(source)}
@@ -71,13 +84,20 @@ def kernel_files(kernels: Collection[str]) -> dict[str, str]:
     if MAPS in texts:
         maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}
         texts[MAPS] = MAP.sub(lambda m: m[0] if m[1] in maps else "", texts[MAPS])
-    return texts | {"kernels.h": _declarations(kernels)}
+    name = rf"{program}_\2\1\2_base"
+    texts = {file: BASE.sub(name, text) for file, text in texts.items()}
+    return texts | {"kernels.h": _declarations(kernels, program)}
 
 
-def _declarations(kernels: Collection[str]) -> str:
-    """Returns a header that declares the kernels."""
+def _declarations(kernels: Collection[str], program: str) -> str:
+    """Returns a header that declares the kernels of a program."""
     blocks = re.findall(r"^KERNEL\((\w+),(.*?)\)\)$", _texts()["exported.h"], re.M | re.S)
     lines = ["/* The kernels that the program calls. */", "", '#include "abi.h"', ""]
-    lines += [f"void {name}_base{text.strip()});" for name, text in blocks if name in kernels]
-    lines += [f"void {k}_base MAP_ARGUMENTS;" for k in sorted(kernels) if k.startswith("map_")]
+    lines += [
+        f"void {function_of(name, program)}{text.strip()});"
+        for name, text in blocks
+        if name in kernels
+    ]
+    maps = sorted(k for k in kernels if k.startswith("map_"))
+    lines += [f"void {function_of(k, program)} MAP_ARGUMENTS;" for k in maps]
     return "\n".join([*lines, ""])

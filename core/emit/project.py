@@ -82,7 +82,7 @@ def project(
         blocks[f"{name}_model"] = source.model
     data = {file: block.files(f"{file}.bin") for file, block in blocks.items()}
     included = {f"{file}.bin": each.binary for file, each in data.items() if each.binary}
-    kernels = kernel_files(program.kernels)
+    kernels = kernel_files(program.kernels, name)
     sources = [f"{file}.c" for file in (name, *data)]
     sources += [f"kernels/{file}" for file in kernels if file.endswith(".c")]
     return {
@@ -162,7 +162,8 @@ target_compile_options({name} PRIVATE {" ".join(flags(target))})
 target_include_directories({name} PUBLIC .)
 target_link_libraries({name} PUBLIC m)
 
-if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic") # which has no files
+# Not as a part of another project, which may have several, nor for systems without files.
+if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR AND NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")
   add_executable(example example.c)
   target_link_libraries(example {name})
 endif()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.emit.project import flags
-from support.c_programs import kernel_sources
+from support.c_programs import kernel_sources, shared_kernels
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
 ZIG = (sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined")
@@ -114,7 +114,9 @@ def program(folder: Path, compiler: str) -> Path:
     sources = main, *sorted(folder.glob(f"{manifest['name']}*.c"))
     static = ["-static"] if COMPILERS[compiler].emulator else []
     words = *COMPILERS[compiler].command, *flags("generic"), *STRICT, *static, "-I", str(folder)
-    command(*words, "-o", str(objects / "program"), *sources, *kernels_by(compiler), "-lm")
+    out = objects / "program"
+    shared = shared_kernels(manifest)
+    command(*words, *shared, "-o", out, *sources, *kernels_by(compiler), "-lm")
     return objects / "program"
 
 

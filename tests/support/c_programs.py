@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -75,12 +75,17 @@ def build(folder: Path, kernels: Path | None = None) -> None:
     """
     manifest = json.loads((folder / "manifest.json").read_text())
     name = manifest["name"]
-    options = manifest["flags"]
+    options = manifest["flags"] + (shared_kernels(manifest) if kernels else [])
     sources = list(folder.glob(f"{name}*.c"))
     objects = list(kernels.glob("*.o")) if kernels else []
     compile_objects([*sources, *([] if kernels else folder.glob("kernels/*.c"))], options, folder)
     objects += folder.glob("*.o")
     subprocess.run([COMPILER, "-shared", *objects, "-lm", "-o", folder / "program.so"], check=True)
+
+
+def shared_kernels(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns options with which a program calls kernels without its name."""
+    return [f"-D{manifest['name']}_{k}_base={k}_base" for k in manifest["kernels"]]
 
 
 def kernel_sources() -> list[Path]:
