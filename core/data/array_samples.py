@@ -66,8 +66,7 @@ class _Reading:
         self._copies = not changes and (integers or dtypes[0] == dtypes[1])
         self._narrows = dtypes[0] != dtypes[1]
         # Labels that pass the check fit.
-        is_label = integers and dtypes[0].isnative and isinstance(check, LabelCheck)
-        self._checks_first = self._copies and is_label
+        self._checks_first = self._copies and integers and isinstance(check, LabelCheck)
 
     def read(self, part: Array, out: Array) -> bool:
         """Reads samples; returns whether their values pass the check."""

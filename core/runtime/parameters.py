@@ -221,7 +221,8 @@ class Parameters:
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
         self.origin[SEED], self.origin[STEP] = self.mask_seed % 2**64, self.step
-        self.average.begin_step(self.step)
+        if self.average.arrays:
+            self.average.begin_step(self.step)
         for factor, numbers in self._numbers.items():
             numbers[:] = list(self._compiled_update(factor)[1])
 

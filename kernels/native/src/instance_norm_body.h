@@ -1,4 +1,6 @@
-/* One instruction set's version of instance_norm.c; the compiler makes the vectors. */
+/* One instruction set's version of instance_norm.c. */
+
+#include "vectors.h"
 
 typedef struct {
   const float *x, *dy, *gamma, *beta;
@@ -7,8 +9,8 @@ typedef struct {
   float epsilon;
 } F(instance_job);
 
-/* Runs a statement for each value of rows `from` to `end` of block b, where i is its index in x, and
-   c its index in the row. */
+/* Runs a statement for each value of rows `from` to `end` of block b: i is the value's index in x,
+   and c that in the row. */
 #define EACH_VALUE(from, end, ...)                                     \
   for (int64_t s = from; s < (end); s++) {                             \
     const int64_t beyond = s > b.rows ? s - b.rows : 0;                \
@@ -21,21 +23,47 @@ typedef struct {
     }                                                                  \
   }
 
-/* to[c] = Σ over rows of `value`, an expression of i and c, for each channel c of block b. */
-#define SUM_ROWS(to, value)                                                                     \
-  {                                                                                             \
-    float sums[CHANNELS] = {0};                                                                 \
-    const int64_t all = b.rows + b.rest;                                                        \
-    for (int64_t from = 0; from < all; from += SUMMED_ROWS) {                                   \
-      float part[CHANNELS] = {0};                                                               \
-      EACH_VALUE(from, all < from + SUMMED_ROWS ? all : from + SUMMED_ROWS, part[c] += (value)) \
-      IVDEP                                                                                     \
-      for (int c = 0; c < b.width; c++) sums[c] += part[c];                                     \
-    }                                                                                           \
-    for (int c = 0; c < b.n; c++) to[c] = sums[c];                                              \
-    for (int at = b.n; at < b.width; at += b.n)                                                 \
-      for (int c = 0; c < b.n; c++) to[c] += sums[at + c];                                      \
+/* Adds rows `from` to `end` of block b to the row `part`. `value` is an expression of AT(x), the
+   value of x at index i, and OF(a), that of the row a at index c. Full rows are summed in
+   registers. */
+#define SCALAR_AT(x) x[i]
+#define SCALAR_OF(a) a[c]
+#define VECTOR_AT(x) F(load)(x + i)
+#define VECTOR_OF(a) F(load)(a + c)
+#define ADD_ROWS(part, from, end, value)                                             \
+  if (b.width == CHANNELS && (end) <= b.rows) {                                      \
+    F(vec) lanes[CHANNELS / LANES] = {{0}};                                          \
+    for (int64_t s = from; s < (end); s++)                                           \
+      for (int v = 0; v < CHANNELS / LANES; v++) {                                   \
+        const int64_t c = v * LANES, i = b.at + s * b.stride + c;                    \
+        lanes[v] += value(VECTOR_AT, VECTOR_OF);                                     \
+      }                                                                              \
+    for (int v = 0; v < CHANNELS / LANES; v++) F(store)(part + v * LANES, lanes[v]); \
+  } else {                                                                           \
+    EACH_VALUE(from, end, part[c] += value(SCALAR_AT, SCALAR_OF))                    \
   }
+
+/* to[c] = Σ over rows of `value`, see ADD_ROWS, for each channel c of block b. */
+#define SUM_ROWS(to, value)                                                    \
+  {                                                                            \
+    float sums[CHANNELS] = {0};                                                \
+    const int64_t all = b.rows + b.rest;                                       \
+    for (int64_t from = 0; from < all; from += SUMMED_ROWS) {                  \
+      const int64_t end = all < from + SUMMED_ROWS ? all : from + SUMMED_ROWS; \
+      float part[CHANNELS] = {0};                                              \
+      ADD_ROWS(part, from, end, value)                                         \
+      IVDEP                                                                    \
+      for (int c = 0; c < b.width; c++) sums[c] += part[c];                    \
+    }                                                                          \
+    for (int c = 0; c < b.n; c++) to[c] = sums[c];                             \
+    for (int at = b.n; at < b.width; at += b.n)                                \
+      for (int c = 0; c < b.n; c++) to[c] += sums[at + c];                     \
+  }
+
+#define ONLY_X(AT, OF) AT(j.x)
+#define ONLY_DY(AT, OF) AT(j.dy)
+#define X_SQUARED(AT, OF) (AT(j.x) - OF(mean)) * (AT(j.x) - OF(mean))
+#define DY_BY_X(AT, OF) AT(j.dy) * (AT(j.x) - OF(mean))
 
 static void F(instance_norm_part)(void *job, int part, int parts) {
   F(instance_job) j = *(const F(instance_job) *)job;
@@ -44,10 +72,10 @@ static void F(instance_norm_part)(void *job, int part, int parts) {
     const channel_block b = block_at(u, j.rows, j.channels);
     float center[CHANNELS], inv[CHANNELS], mean[CHANNELS], factor[CHANNELS], gamma[CHANNELS],
         beta[CHANNELS];
-    SUM_ROWS(center, j.x[i])
+    SUM_ROWS(center, ONLY_X)
     for (int c = 0; c < b.n; c++) center[c] /= (float)j.rows;
     repeat_channels(mean, center, &b);
-    SUM_ROWS(inv, (j.x[i] - mean[c]) * (j.x[i] - mean[c]))
+    SUM_ROWS(inv, X_SQUARED)
     for (int c = 0; c < b.n; c++) inv[c] = 1 / sqrtf(inv[c] / (float)j.rows + j.epsilon);
     for (int c = 0; c < b.n; c++) j.mean[b.stats + c] = center[c], j.inv[b.stats + c] = inv[c];
     repeat_channels(factor, inv, &b);
@@ -73,10 +101,10 @@ static void F(instance_norm_back_part)(void *job, int part, int parts) {
         scale[CHANNELS];
     const float *inv = j.inv + b.stats;
     repeat_channels(mean, j.mean + b.stats, &b);
-    SUM_ROWS(sum, j.dy[i])
+    SUM_ROWS(sum, ONLY_DY)
     for (int c = 0; c < b.n; c++) sum[c] /= (float)j.rows;
     repeat_channels(mean_dy, sum, &b);
-    SUM_ROWS(sum, j.dy[i] * (j.x[i] - mean[c]))
+    SUM_ROWS(sum, DY_BY_X)
     for (int c = 0; c < b.n; c++) sum[c] *= inv[c] * inv[c] / (float)j.rows;
     repeat_channels(dot, sum, &b);
     for (int c = 0; c < b.n; c++) factor[c] = j.gamma[b.first + c] * inv[c];
@@ -96,15 +124,25 @@ void F(instance_norm_back)(const float *dy, const float *x, const float *gamma, 
 /* dγ = Σ dy x̂ over rows and images. */
 void F(instance_norm_scale)(const float *dy, const float *x, float *mean, float *inv, float *dgamma,
                             int64_t images, int64_t rows, int64_t channels) {
+  F(instance_job) j = {x, dy, 0, 0, 0, mean, inv, images, rows, channels, 0};
   for (int64_t c = 0; c < channels; c++) dgamma[c] = 0;
   for (int64_t u = 0; u < block_count(images, channels); u++) {
     const channel_block b = block_at(u, rows, channels);
-    float dot[CHANNELS], center[CHANNELS];
-    repeat_channels(center, mean + b.stats, &b);
-    SUM_ROWS(dot, dy[i] * (x[i] - center[c]))
+    float dot[CHANNELS], mean[CHANNELS];
+    repeat_channels(mean, j.mean + b.stats, &b);
+    SUM_ROWS(dot, DY_BY_X)
     for (int c = 0; c < b.n; c++) dgamma[b.first + c] += dot[c] * inv[b.stats + c];
   }
 }
 
+#undef ONLY_X
+#undef ONLY_DY
+#undef X_SQUARED
+#undef DY_BY_X
 #undef SUM_ROWS
+#undef ADD_ROWS
 #undef EACH_VALUE
+#undef SCALAR_AT
+#undef SCALAR_OF
+#undef VECTOR_AT
+#undef VECTOR_OF

@@ -100,7 +100,7 @@ class Module(Closing):
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
         arrays = [np.asarray(value) for value in user_inputs]
-        forms = [self.training, *((a.dtype, a.shape) for a in arrays)]
+        forms = [self.training, *[(a.dtype, a.shape) for a in arrays]]
         steps = self.model.steps
         samples = steps.samples(forms, arrays)
         if samples is None:
@@ -110,7 +110,7 @@ class Module(Closing):
         trainer, additional = self.trainer, self.model.additional
         outputs = Outputs(trainer, additional, data.length) if additional else None
         loss = np.asarray(steps.run(trainer, batch, data, outputs, train=self.training), np.float32)
-        wrap = all(isinstance(value, OrtValue) for value in user_inputs)
+        wrap = {type(value) for value in user_inputs} == {OrtValue}
         if outputs is None:
             return OrtValue(loss) if wrap else loss
         results = (loss, *outputs.arrays)

@@ -133,12 +133,13 @@ class Steps:
         Raises:
             DataError: if values cannot be used; gradients that are not reset do not change.
         """
-        core = trainer.session.build(weighted=batch.weights is not None)
-        if train and self._bound is not None and self._reset and not core.gradients:
+        # With sums of an update, the trainer has no others.
+        if train and self._bound is not None and self._reset and self._sums:
             self._sums = {}
             loss = self._bound()
             self._reset = False
             return loss + batch.constant
+        core = trainer.session.build(weighted=batch.weights is not None)
         size, samples = core.info.batch_size, data.length
         before = self._begin(core, data, size) if train else {}
         loss = 0.0
