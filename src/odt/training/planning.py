@@ -165,7 +165,7 @@ class MemoryForecast:
     def _headline(self) -> str:
         """The peak and how a batch runs, in a line."""
         schedule = text.describe_schedule(self.details.forecast)[0]
-        return f"peak {size(self.peak)}, {schedule}"
+        return f"training takes {size(self.peak)}, {schedule}"
 
     def plot(self) -> "Plot":
         """Returns the chart of the memory over a training step, which a notebook shows."""
