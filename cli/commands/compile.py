@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.fit import update_options
 from odt.cli.options.rows import group, keyword_options, row_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
@@ -26,6 +27,7 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 @interface_options
 @sequence_options
 @training_options
+@update_options
 @selection_options
 @hyper_parameter_options
 @row_options(SCHEDULE_OPTIONS, "batch_size", "micro_batch")

@@ -24,6 +24,7 @@ OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_
 TEXTS = {
     "float_weights=True": "--export-weights float",
     "float_weights=False": "--export-weights as-stored",
+    "decay_steps=": "--schedule NAME:decay_steps=N",
     "export=False": "--no-export",
     "Model.summary()": "odt inspect",
     "Model.save()": "odt convert",

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Any
 
 from odt.core.emit.batch_sizes import grouped
+from odt.core.emit.refusals import check_step
 from odt.core.planning.computation import Computation
-from odt.core.planning.plan import Call, Plan
+from odt.core.planning.plan import Plan
 from odt.core.runtime.dropout_masks import bind_masks
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters, by_name
@@ -23,7 +24,6 @@ from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
-from odt.kernels.rows.schedules import IN_C
 from odt.kernels.rows.term import Term, chosen
 
 
@@ -166,7 +166,7 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     schedule, optimizer = training.schedule, trainer.parameters.optimizer
     assert optimizer is not None
     size, engines = schedule.micro_batch, (training, evaluating, predicting)
-    _check(trainer, [e.programs.program(0, (size,)) for e in engines], path)
+    check_step(trainer, [e.programs.program(0, (size,)) for e in engines], path)
     weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
     adds = training.sums.adds[0]
     sums += [Weights("micro-batches before", adds)] if size < schedule.batch else []
@@ -227,38 +227,6 @@ def _sums(trainer: Trainer) -> list[Weights]:
         sums.append(Weights("gradient clipping", engine_sums.clip_memory))
     rounded = by_name(trainer.graph, trainer.parameters.rounded)
     return [*sums, *(Weights(f"rounded {name}", a) for name, a in rounded.items())]
-
-
-def _check(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
-    """Raises UnsupportedError if the step has parts that are no compiled calls."""
-    info, optimizer = trainer.info, trainer.parameters.optimizer
-    assert optimizer is not None
-    options = {
-        f"the schedule {info.schedule}": bool(info.schedule) and type(info.schedule) not in IN_C,
-        "moving ranges of activations": bool(trainer.parameters.ranges.ends),
-        "weights of other types than float32": not _is_compiled(trainer.parameters.rounding),
-        "accumulated gradients": info.accumulate > 1,
-        "a filter that trains in part": bool(info.sparse),
-        f"the optimizer {info.optimizer}, which is not compiled": optimizer.rule.compiled is None,
-    }
-    reasons = [name for name, has in options.items() if has]
-    for program in programs:
-        reasons += [
-            f"{entry.label}, which is not compiled"
-            for entry, runs in zip(program.plan.entries, program.runs, strict=True)
-            if isinstance(entry, Call) and not _is_compiled(runs)
-        ]
-    if reasons:
-        raise UnsupportedError(
-            f"{path}: its training step cannot be a C program, because it has "
-            f"{'; '.join(dict.fromkeys(reasons))}."
-        )
-    assert all(_is_compiled(runs) for program in programs for runs in program.runs)
-
-
-def _is_compiled(runs: Iterable[Run]) -> bool:
-    """Whether calls are loops in C, apart from checks."""
-    return all(isinstance(loop, Calls) for run in runs for loop in without_checks(run))
 
 
 def _passes(

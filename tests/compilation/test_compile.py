@@ -1,6 +1,7 @@
 """Training as a C program: the bits of `ODT_KERNELS=base`, in static memory."""
 
 import ctypes
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.c_programs import (
     COMPILER,
     Program,
@@ -21,6 +23,7 @@ from support.onnx_files import OnnxFile, value
 from support.paths import ROOT
 
 import odt
+from odt.cli.main import main
 from odt.core.runtime.parameters import by_name
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
@@ -460,7 +463,17 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
     ("options", "message"),
     [
         ({"learning_rate": None}, "`learning_rate=`: must be given"),
-        ({"schedule": odt.ReduceOnPlateau()}, "the schedule plateau"),
+        ({"schedule": odt.ReduceOnPlateau()}, "the schedule plateau. Give `schedule=cosine`."),
+        (
+            {"optimizer": "adafactor", "accumulate": 2},
+            "gradients of several batches in a step; the optimizer adafactor, which is not "
+            "compiled. Leave `accumulate=` out; `micro_batch=` divides a large batch, too. Give "
+            "`optimizer=adam`.",
+        ),
+        (
+            {"sparse": {"FULLY_CONNECTED": 0.5}},
+            "it has filters that train in part. Leave `sparse=` out.",
+        ),
         ({"schedule": odt.CosineDecay()}, "`decay_steps=`: must be given"),
         ({"optimizer": "adafactor"}, "optimizer adafactor"),
         ({"workers": 2}, "`workers=`: must be left out"),
@@ -480,6 +493,36 @@ def test_what_no_c_program_does_is_refused_before_a_file_is_written(
     assert message in str(e.value)
     assert "\n" not in str(e.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_has_the_options_of_steps(tmp_path: Path) -> None:
+    words = ["compile", str(MODELS / "planestrike-policy-dense.tflite"), "--loss", "huber"]
+    words += ["--learning-rate", "0.1", "-o", str(tmp_path / "c"), "--schedule"]
+    result = CliRunner().invoke(main, [*words, "cosine"])
+    assert result.exit_code == 1
+    assert "--schedule NAME:decay_steps=N: must be given" in result.output
+    words += ["cosine:decay_steps=9", "--warmup", "2", "--dropout", "0.2", "--clip-norm", "1"]
+    result = CliRunner().invoke(main, [*words, "--ema", "0.9"])
+    assert result.exit_code == 0, result.output
+    kernels = json.loads((tmp_path / "c/manifest.json").read_text())["kernels"]
+    assert {"dropout_mask", "clip_factor", "move_average"} <= {*kernels}
+
+
+def test_operators_without_a_compiled_kernel_are_named(tmp_path: Path) -> None:
+    file = OnnxFile()
+    file.inputs.append(value("x", ("N", 1, 6, 6)))
+    file.outputs.append(value("y", ("N", 1, 6, 6)))
+    file.constants({"w": np.ones((1, 1, 3, 3), np.float32), "pads": np.array([0, 0, 1, 1] * 2)})
+    file.add("Pad", "x", "pads", outputs=["padded"], mode="reflect")
+    file.add("Conv", "padded", "w", outputs=["y"])
+    path = file.write(tmp_path / "model.onnx")
+    with pytest.raises(odt.UnsupportedError) as e:
+        odt.compile(path, tmp_path / "c", loss="mean_squared_error", learning_rate=0.1)
+    assert str(e.value) == (
+        f"{path}: its training step cannot be a C program, because it has 0 MIRROR_PAD, which is "
+        "not compiled. Replace these operators in the model."
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
 
 
 def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:

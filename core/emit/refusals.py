@@ -1,0 +1,81 @@
+"""What a C program cannot do: refused in one message, with what to do instead."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from odt.core.planning.plan import Call, Phase
+from odt.core.runtime.program import Program
+from odt.core.training.trainer import Trainer
+from odt.errors import UnsupportedError
+from odt.kernels.native.binding import Calls, Run, without_checks
+from odt.kernels.rows.schedules import IN_C
+
+LOSS = "loss "  # begins the labels of the calls of losses
+
+
+def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
+    """Raises UnsupportedError if a step has parts that are no compiled calls.
+
+    Args:
+        trainer: the trainer.
+        programs: the programs of its computations.
+        path: path of the model, for messages.
+    """
+    reasons = [*_options(trainer), *_calls(programs, is_sparse=bool(trainer.info.sparse))]
+    if reasons:
+        parts = "; ".join(part for part, _ in reasons)
+        remedies = " ".join(dict.fromkeys(remedy for _, remedy in reasons))
+        raise UnsupportedError(
+            f"{path}: its training step cannot be a C program, because it has {parts}. {remedies}"
+        )
+    assert all(_is_compiled(runs) for program in programs for runs in program.runs)
+
+
+def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:
+    """Yields what options ask for, and what to do instead."""
+    info, parameters = trainer.info, trainer.parameters
+    assert parameters.optimizer is not None
+    if info.schedule and type(info.schedule) not in IN_C:
+        yield f"the schedule {info.schedule}", "Give `schedule=cosine`."
+    if parameters.ranges.ends:
+        yield "ranges of activations that move", "Leave `quant_ranges=` out."
+    if not _is_compiled(parameters.rounding):
+        yield "weights of other types than float32", "Give a model with weights of float32."
+    if info.accumulate > 1:
+        remedy = "Leave `accumulate=` out; `micro_batch=` divides a large batch, too."
+        yield "gradients of several batches in a step", remedy
+    if info.sparse:
+        yield "filters that train in part", "Leave `sparse=` out."
+    if parameters.optimizer.rule.compiled is None:
+        yield f"the optimizer {info.optimizer}, which is not compiled", "Give `optimizer=adam`."
+
+
+def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[str, str]]:
+    """Yields calls that are not compiled, and what to do.
+
+    Args:
+        programs: the programs.
+        is_sparse: whether filters train in part, of which no gradient is compiled.
+    """
+    phases = {
+        entry.label: entry.phase
+        for program in programs
+        for entry, runs in zip(program.plan.entries, program.runs, strict=True)
+        if isinstance(entry, Call) and not _is_compiled(runs)
+    }
+    forward = {label for label, phase in phases.items() if phase is Phase.FORWARD}
+    for label, phase in phases.items():
+        if is_sparse and label.endswith(" d.w"):
+            continue
+        if label.startswith(LOSS):
+            remedy = "Give another `loss=`."
+        elif phase is Phase.FORWARD:
+            remedy = "Replace these operators in the model."
+        else:
+            remedy = "Train only what follows these operators: give `trainable=`."
+        if phase is Phase.FORWARD or label.rpartition(" ")[0] not in forward:
+            yield f"{label}, which is not compiled", remedy
+
+
+def _is_compiled(runs: Iterable[Run]) -> bool:
+    """Whether calls are loops in C, apart from checks."""
+    return all(isinstance(loop, Calls) for run in runs for loop in without_checks(run))
