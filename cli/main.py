@@ -26,6 +26,32 @@ from odt.errors import MAX_MESSAGE, OdtError, escaped, one_line
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 # Former name of a command → words that replace it.
 FORMER = {"diff": ("verify", "--diff"), "runs": ("report", "--list")}
+# Task → its commands, in the order of the help; commands that are not named come last.
+TASKS = {
+    "First steps": ("learn", "docs"),
+    "Prepare data": ("gen-datafile", "data"),
+    "Choose a model": ("new", "replace-head", "inspect", "check", "plan"),
+    "Train and evaluate": ("train", "eval", "predict", "report", "checkpoint", "lora"),
+    "Change models": ("quantize", "convert", "verify", "cut", "join", "circle-plus-gen", "package"),
+    "Train on devices": ("artifacts", "compile", "personalize", "fed"),
+}
+# Word that people try → what they look for.
+HINTS = {
+    "help": "odt --help or odt docs",
+    "info": "odt inspect",
+    "summary": "odt inspect",
+    "show": "odt inspect or odt data show",
+    "export": "odt convert, or odt train with --export-tflite, --export-circle or --export-onnx",
+    "evaluate": "odt eval",
+    "test": "odt eval",
+    "fit": "odt train, or odt learn",
+    "classify": "odt learn, or odt predict with a trained model",
+    "run": "odt predict",
+    "infer": "odt predict",
+    "benchmark": "odt plan",
+    "prune": "odt train --sparse",
+    "finetune": "odt train --num-of-trainable-ops N",
+}
 INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
@@ -65,12 +91,17 @@ class Group(click.Group):
 
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
+            if args[0].lower() in HINTS:
+                hint = f" Use {HINTS[args[0].lower()]}."
             raise click.UsageError(e.format_message() + hint, ctx) from e
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the names and summaries of the commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary(name)) for name in self.list_commands(ctx)])
+        """Writes the names and summaries of the commands, by task."""
+        others = {*self.list_commands(ctx)}.difference(*TASKS.values())
+        for task, names in {**TASKS, "Other commands": sorted(others)}.items():
+            if names:
+                with formatter.section(task):
+                    formatter.write_dl([(name, summary(name)) for name in names])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command and turns errors into one line and an exit status."""
@@ -189,4 +220,8 @@ verbose_option = click.option(
 @version_option
 @verbose_option
 def main(verbose: bool) -> None:
-    """Train Circle, TFLite and ONNX models on the device they run on."""
+    """Train Circle, TFLite and ONNX models on the device they run on.
+
+    Start with your data: odt learn FOLDER -o OUT makes a model from photos or sounds in one folder
+    per class, or from a table. odt docs one-page shows the commands that matter most.
+    """

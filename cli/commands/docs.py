@@ -6,12 +6,13 @@ from pathlib import PurePosixPath
 
 import click
 
+from odt.cli.options.completion import complete_words
 from odt.cli.pages import read_pages, text_of, topics
 from odt.errors import OdtError
 
 
 @click.command()
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=complete_words(read_pages))
 @click.option("--search", metavar="WORDS", help="List the topics whose pages hold these words.")
 def command(topic: str | None, search: str | None) -> None:
     """Show the page on TOPIC, such as photos or memory; without TOPIC, list the topics.

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from odt.cli.options.completion import complete_words
 from odt.cli.options.datafile import DatafileOptions
 from odt.cli.options.datafile_record import recorded_request
 from odt.cli.options.datafile_source import like_sounds, open_selected
@@ -73,7 +74,7 @@ def spread(args: Sequence[str]) -> list[str]:
 
 
 @click.command(cls=GenDatafile)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_words(lambda: PUBLISHED))
 @declared_options(DatafileOptions)
 def command(**values: Any) -> None:
     """Make data files for training.

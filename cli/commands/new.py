@@ -8,14 +8,30 @@ import click
 from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.new_model import ACTIVATIONS, KINDS
+from odt.models.bases import BASES
 from odt.models.creation import FileFormat, Form, Kind, form_of, new_model
 
 # Activation of the output → loss that odt train takes if none is given.
 DEFAULT_LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}
 
 
+class KindWord(click.Choice[str]):
+    """A kind of model; the name of a trained network gets a hint."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Parses the text of a value."""
+        if value in BASES:
+            self.fail(
+                f"{value} is a trained network, which gets a new head instead: odt replace-head "
+                f"{value} --classes N.",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("kind", type=KindWord(list(KINDS)))
 @click.option(
     "--like",
     type=click.Path(),

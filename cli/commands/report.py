@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 import odt
+from odt.cli.options.completion import complete_runs
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
@@ -30,7 +31,13 @@ EXAMPLES = (
 
 
 @click.command(cls=Command, examples=EXAMPLES)
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
+@click.argument(
+    "runs",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    metavar="[RUN]...",
+    shell_complete=complete_runs,
+)
 @data_folder("test", section=PAGE)
 @option(
     PAGE,

@@ -26,6 +26,23 @@ RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
 # Sections of `odt train` and `odt fed simulate`, the most used first.
 TRAINING = (FEDERATION, DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
+CLOSE = 0.75  # least similarity of a name that a message proposes
+NO_GPU = "odt computes on the cores of the processor, which --workers limits."
+# Option of other tools, without dashes → what to use instead.
+HINTS = {
+    "gpu": NO_GPU,
+    "gpus": NO_GPU,
+    "device": NO_GPU,
+    "cuda": NO_GPU,
+    "dataset": "Use --data DIR, a folder of odt gen-datafile.",
+    "early-stopping": "Use --patience N with --keep-best.",
+    "lr-schedule": "Use --schedule NAME.",
+    "lr-scheduler": "Use --schedule NAME.",
+    "out": "Use --export-tflite, --export-circle or --output; --help lists what the command has.",
+    "save": "Use --export-tflite, --export-circle or --run-dir.",
+    "validation-data": "Use --validation-input and --validation-expected, or --validation-split.",
+    "val-split": "Use --validation-split FRACTION.",
+}
 MANY = 20  # A command with more options than this lists the common ones, and all with --help-all.
 ALL = f"{__name__}.all"  # in a context: whether the help lists all options
 RAW_VALUES = f"{__name__}.raw"  # in a context: name of a parameter → its value before conversion
@@ -150,6 +167,8 @@ class Command(click.Command):
         """
         try:
             return super().parse_args(ctx, args)
+        except click.NoSuchOption as e:
+            raise _with_hint(e, ctx) from e
         except click.UsageError as e:
             takes_data = any(parameter.name == "load_input" for parameter in self.params)
             if not (takes_data and e.message.startswith("Got unexpected extra argument")):
@@ -199,6 +218,18 @@ class Command(click.Command):
             left_out = sum(isinstance(p, Option) and not p.common for p in self.params)
             formatter.write_paragraph()
             formatter.write_text(f"{ctx.command_path} --help-all shows {left_out} more options.")
+
+
+def _with_hint(error: click.NoSuchOption, ctx: click.Context) -> click.NoSuchOption:
+    """Returns the error with the names that are close, or with what to use instead."""
+    import difflib
+
+    name = error.option_name
+    hint = HINTS.get(name.lstrip("-").replace("_", "-"))
+    if hint is not None:
+        return click.NoSuchOption(name, f"No such option: {name}. {hint}", ctx=ctx)
+    close = difflib.get_close_matches(name, error.possibilities or (), n=3, cutoff=CLOSE)
+    return click.NoSuchOption(name, error.message, close, ctx)
 
 
 def option(section: str, *names: str, **attrs: Any) -> Decorator:

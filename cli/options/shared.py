@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import click
 
+from odt.cli.options.completion import complete_models
 from odt.cli.options.rows import keyword_options, recipe_options, row_options
 from odt.cli.options.sections import combine
 from odt.core.options.fit_options import FIT_OPTIONS
@@ -32,7 +33,7 @@ def require(option: str, value: T | None, what: str) -> T:
     return value
 
 
-model_argument = click.argument("model", type=click.Path())
+model_argument = click.argument("model", type=click.Path(), shell_complete=complete_models)
 
 signature_option = keyword_options(MODEL_OPTIONS, "signature")
 input_options = keyword_options(MODEL_OPTIONS, "input_shapes", "input_values")

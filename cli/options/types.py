@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odt.cli.options.completion import items
 from odt.cli.options.sections import is_typed
 from odt.cli.output.spelling import spell
 from odt.errors import OptionError
@@ -20,6 +21,8 @@ from odt.kernels.rows.row_index import SCHEDULES
 from odt.text import parse_size
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from odt.kernels.rows.scheduledef import Schedule
 
 
@@ -62,6 +65,12 @@ class Word(click.ParamType[str]):
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Returns the form of a value, for the help."""
         return f"[{'|'.join(map(_kebab, self.words))}]"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Returns the words that begin as the user has typed."""
+        return items(map(_kebab, self.words), incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
@@ -162,6 +171,12 @@ class ScheduleText(click.ParamType["Schedule"]):
         """Returns the form of a value, for the help."""
         return f"[{'|'.join(map(_kebab, SCHEDULES))}][:OPTION=VALUE,…]"
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Returns the words that begin as the user has typed."""
+        return items(map(_kebab, SCHEDULES), incomplete)
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Schedule":
@@ -174,8 +189,12 @@ class ScheduleText(click.ParamType["Schedule"]):
         try:
             return parse_schedule(str(value))
         except OptionError as e:
+            import difflib
+
             where = "" if e.field == self.name else f"{_kebab(e.field)}: "
-            self.fail(spell(f"{where}{e.rule}, but got {e.got}."), param, ctx)
+            close = difflib.get_close_matches(str(value), map(_kebab, SCHEDULES), n=1)
+            hint = f" Did you mean {close[0]}?" if close and not where else ""
+            self.fail(spell(f"{where}{e.rule}, but got {e.got}.") + hint, param, ctx)
 
 
 class Size(click.ParamType[int]):

@@ -259,6 +259,12 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
             return f"Integer labels are for the loss `{_loss_for(LABELS)}`."
         if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
             return f"Rows with one value per class are for the loss `{_loss_for(DISTRIBUTIONS)}`."
+        is_turned = len(rows) == classes  # classes and samples
+        if len(shape) == len(spec.shape) == 1 < min(elements, classes) and not is_turned:
+            return (
+                f"For {elements} classes, give the model as many outputs: odt replace-head with "
+                f"`classes={elements}`."
+            )
     return "Its first axis must be the samples."
 
 

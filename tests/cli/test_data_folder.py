@@ -3,6 +3,7 @@
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.datafiles import made, odt
 
@@ -121,3 +122,15 @@ def test_the_end_of_a_training_names_files_and_the_next_command(
         f"Evaluate: odt eval {out} --data {folder / 'data'}",
     ]
     assert odt("eval", out, "--data", folder / "data").exit_code == 0
+
+
+def test_targets_of_other_classes_name_the_way_to_as_many_outputs(
+    folder: Path, tmp_path: Path
+) -> None:
+    x = tmp_path / "x.npy"
+    np.save(x, np.zeros((20, 2), np.float32))
+    np.save(tmp_path / "y.npy", np.eye(5, dtype=np.float32)[np.arange(20) % 5])
+    result = odt(
+        "train", folder / "m.tflite", "--load-input", x, "--load-expected", tmp_path / "y.npy"
+    )
+    assert "odt replace-head with --classes 5." in result.stderr

@@ -83,7 +83,7 @@ def test_python_takes_the_same_folder(model: Path, tmp_path: Path) -> None:
     files = [(tmp_path / f"{name}.tflite").read_bytes() for name in ("command", "python")]
     assert files[0] == files[1]
     assert result.new_classes == ("blue",)
-    with pytest.raises(odt.OdtError, match="must hold folders, one a class"):
+    with pytest.raises(odt.OdtError, match="must hold folders, one per class"):
         odt.personalize(model, odt.NewData(str(folder / "red")))
 
 
@@ -152,7 +152,7 @@ def test_folders_of_some_classes_are_found_by_name(model: Path, tmp_path: Path) 
 BAD: list[tuple[tuple[str, ...], str]] = [
     ((), "--data, --load-input or --source: must be given"),
     (("--source", "m.tflite"), "must have a known extension"),
-    (("--source", "flat"), "must hold folders, one a class"),
+    (("--source", "flat"), "must hold folders, one per class"),
     (("--source", "known", "--load-input", "x.npy"), "must be given without --load-input"),
     (("--source", "known", "-o", "out.h5"), "--output out.h5: must end in"),
     (("--source", "known", "--store", "m.tflite"), "must be a file of its own"),

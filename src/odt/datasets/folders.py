@@ -384,7 +384,7 @@ def _folders(tree: Tree, places: Sequence[Place]) -> dict[str, set[str]]:
 
 def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
     """Returns the message about a folder without classes of such files."""
-    rule = f"{tree.name}: must hold folders, one a class, with {shown_suffixes(kind)} files"
+    rule = f"{tree.name}: must hold folders, one per class, with {shown_suffixes(kind)} files"
     if names:
         return (
             f"{rule}, but has {len(names)} of them outside folders, such as "
