@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe
-from odt.core.storage.reading import printable
+from odt.core.storage.reading import listed, printable
 from odt.datasets.open_source import format_of, open_source
 from odt.datasets.source import Source
 from odt.datasets.source_format import Opening
@@ -29,8 +29,10 @@ MAX_CLASSES = 20  # of a target of whole numbers; more different numbers are val
 SMALL = 2000  # rows; smaller tables get a smaller network
 # Training on few rows: averaged weights and strong decay against overfitting.
 FEW_ROWS: Options = {"batch-size": 16, "optimizer": "adamw", "weight-decay": 1, "ema": 0.98}
+RATE = 0.001  # stated, so that no epoch is undone: losses of weighted classes may rise at first
 UNEQUAL = 2  # samples of the largest class to those of the smallest, from which classes get weights
-MIN_ROWS = 10  # of a table in which a column can number them
+MIN_SAMPLES = 3  # of a class: one for each split
+MIN_ROWS = 10  # of a table
 IDENTIFIER = re.compile(r"(?i)(^|[\W_])(id|idx|index|nr|no|number|rownames|row|key)$|[a-z](Id|ID)$")
 
 
@@ -77,6 +79,14 @@ def choose(
             f"{path}: must be a folder with a folder of photos or sounds for each of at least two "
             f"classes, or a table, but has {len(source.classes)} classes of {form}."
         )
+    counts = _counts(source)
+    if counts.size and counts.min() < MIN_SAMPLES:
+        few = [f"{source.classes[k]} ({counts[k]})" for k in np.flatnonzero(counts < MIN_SAMPLES)]
+        raise DataError(
+            f"{path}: each class must have at least {MIN_SAMPLES} samples, for training, "
+            f"validation and test, but these have fewer: {listed(few)}. Add samples, or leave "
+            "the classes out."
+        )
     return _for_media(path, source, base or BASES[source.kind], seed)
 
 
@@ -90,6 +100,7 @@ def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
         data["dtype"] = "uint8"  # a quarter of the disk; the scale is applied when they are read
     train: Options = {
         "epochs": 100,
+        "learning-rate": RATE,
         "patience": 10,
         "keep-best": True,
         "num-of-trainable-ops": 2,
@@ -114,11 +125,18 @@ def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], sh
     data["regression" if regression else "classification"] = True
     data |= {"split": _splits(source), "seed": seed}
     rows = sum(map(length_of, source.parts.values()))
+    if rows < MIN_ROWS:
+        raise DataError(
+            f"{path}: must have at least {MIN_ROWS} rows with a target, but has {rows}."
+        )
     hidden = "32" if rows < SMALL else "64,64"
     new: Options = {"kind": "mlp", "normalize": True, "hidden": hidden, "seed": seed}
-    train: Options = {"epochs": 300, "patience": 30, "keep-best": True} | (
-        FEW_ROWS if rows < SMALL else {}
-    )
+    train: Options = {
+        "epochs": 300,
+        "learning-rate": RATE,
+        "patience": 30,
+        "keep-best": True,
+    } | (FEW_ROWS if rows < SMALL else {})
     # Normalization reads columns of very different ranges, which int8 cannot hold together.
     quantize: Options = {"keep-float": ["SUB", "MUL"]}
     if regression:
@@ -131,12 +149,17 @@ def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], sh
 
 def _class_weight(source: Source) -> Options:
     """Returns the option that balances classes of very different numbers of samples."""
-    counts = np.zeros(len(source.classes), np.int64)
-    for part in source.parts.values():
-        if part.labels is None:
-            return {}
-        counts += np.bincount(part.labels, minlength=len(counts))[: len(counts)]
-    return {"class-weight": "balanced"} if counts.max() >= UNEQUAL * counts.min() else {}
+    counts = _counts(source)
+    unequal = counts.size and counts.max() >= UNEQUAL * counts.min()
+    return {"class-weight": "balanced"} if unequal else {}
+
+
+def _counts(source: Source) -> Array:
+    """Returns the number of samples of each class; empty if the source does not know them yet."""
+    labels = [part.labels for part in source.parts.values() if part.labels is not None]
+    if not labels:
+        return np.empty(0, np.int64)
+    return np.bincount(np.concatenate(labels), minlength=len(source.classes))
 
 
 def _open_table(

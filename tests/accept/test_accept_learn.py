@@ -174,7 +174,7 @@ def test_long_sounds_at_another_rate(tmp_path: Path) -> None:
     """Tones of three seconds at 44,100 samples per second."""
     for name, pitch in {"low": 300, "high": 2400}.items():
         (tmp_path / "sounds" / name).mkdir(parents=True)
-        for k in range(20):
+        for k in range(40):
             time_axis = np.arange(3 * 44100) / 44100
             tone = np.sin(2 * np.pi * pitch * RNG.uniform(0.9, 1.1) * time_axis)
             sound = 0.3 * tone + RNG.normal(0, 0.02, len(tone))

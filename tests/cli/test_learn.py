@@ -193,10 +193,13 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "same.csv").write_text("a,b\n" + "1,yes\n" * 30)
     with zipfile.ZipFile(tmp_path / "table.zip", "w") as archive:
         archive.write(table, "wine.csv")
-    photos = tmp_path / "photos"
+    photos, few = tmp_path / "photos", tmp_path / "few"
     for name in ("a", "b"):
-        (photos / name).mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(photos / name / "1.png")
+        for folder, count in ((photos, 3), (few, 3 if name == "a" else 2)):
+            (folder / name).mkdir(parents=True)
+            for k in range(count):
+                Image.new("RGB", (8, 8)).save(folder / name / f"{k}.png")
+    (tmp_path / "short.csv").write_text("a,b\n" + "1,yes\n2,no\n" * 3)
     out = tmp_path / "out"
     cases = {
         ("--config", tmp_path / "bad.toml", "-o", out): "must be a recipe of odt learn",
@@ -205,6 +208,8 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (table, "-o", tmp_path / "full" / "file" / "x"): "must be a folder that can be written",
         (table, "-o", tmp_path / ("x" * 300)): "must be a folder that can be written",
         (photos, "-o", photos / "out"): "must be outside of",
+        (few, "-o", out): "these have fewer: b (2).",
+        (tmp_path / "short.csv", "-o", out): "at least 10 rows with a target, but has 6",
         (tmp_path / "same.csv", "-o", out): "must have at least two classes",
         (table, "--target", "", "-o", out): "must be one of",
         (tmp_path / "table.zip", "-o", out): "Give one of its tables",
