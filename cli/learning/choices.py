@@ -31,7 +31,7 @@ SMALL = 2000  # rows; smaller tables get a smaller network
 FEW_ROWS: Options = {"batch-size": 16, "optimizer": "adamw", "weight-decay": 1, "ema": 0.98}
 RATE = 0.001  # stated, so that no epoch is undone: losses of weighted classes may rise at first
 UNEQUAL = 2  # samples of the largest class to those of the smallest, from which classes get weights
-MIN_SAMPLES = 3  # of a class: one for each split
+MIN_SAMPLES = 5  # of a class, so that each split gets some
 MIN_ROWS = 10  # of a table
 IDENTIFIER = re.compile(r"(?i)(^|[\W_])(id|idx|index|nr|no|number|rownames|row|key)$|[a-z](Id|ID)$")
 

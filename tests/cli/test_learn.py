@@ -195,7 +195,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         archive.write(table, "wine.csv")
     photos, few = tmp_path / "photos", tmp_path / "few"
     for name in ("a", "b"):
-        for folder, count in ((photos, 3), (few, 3 if name == "a" else 2)):
+        for folder, count in ((photos, 5), (few, 5 if name == "a" else 4)):
             (folder / name).mkdir(parents=True)
             for k in range(count):
                 Image.new("RGB", (8, 8)).save(folder / name / f"{k}.png")
@@ -208,7 +208,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (table, "-o", tmp_path / "full" / "file" / "x"): "must be a folder that can be written",
         (table, "-o", tmp_path / ("x" * 300)): "must be a folder that can be written",
         (photos, "-o", photos / "out"): "must be outside of",
-        (few, "-o", out): "these have fewer: b (2).",
+        (few, "-o", out): "these have fewer: b (4).",
         (tmp_path / "short.csv", "-o", out): "at least 10 rows with a target, but has 6",
         (tmp_path / "same.csv", "-o", out): "must have at least two classes",
         (table, "--target", "", "-o", out): "must be one of",

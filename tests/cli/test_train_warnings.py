@@ -92,8 +92,25 @@ def test_a_checkpoint_with_all_epochs_completed_gives_a_message(tmp_path: Path) 
 def test_the_timing_table_counts_on_after_a_checkpoint(tmp_path: Path) -> None:
     state = tmp_path / "state.odt"
     train("--export-checkpoint", state, "--epochs", 2)
-    table = train("--checkpoint", state, "--epochs", 4).stdout.partition("EXECUTE")[2]
+    words = ("--checkpoint", state, "--epoch", 4)  # in ONE's spelling
+    table = train(*words).stdout.partition("EXECUTE")[2]
     assert re.findall(r"- Epoch (\d+)", table) == ["3", "4"]
+
+
+def test_weights_of_classes_do_not_count_as_a_rate_that_is_too_large(tmp_path: Path) -> None:
+    """Two classes without a difference: the weight of the rare one raises the loss of both."""
+    labels = np.eye(10, dtype=np.float32)[np.where(np.arange(200) % 20, 3, 4)]
+    np.save(tmp_path / "x.npy", np.zeros((200, 784), np.float32))
+    np.save(tmp_path / "y.npy", labels)
+    data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy")
+    start = tmp_path / "start.circle"
+    train(*data, "--epochs", 300, "--learning-rate", 0.1, "--export-circle", start)
+    words = [start, *data, "--validation-split", 0.2, "--epochs", 2, "--learning-rate", 0.1]
+    warned = {
+        weight: "above" in CliRunner().invoke(main, ["train", *map(str, words), *weight]).stderr
+        for weight in ((), ("--class-weight", "balanced"))
+    }
+    assert warned == {(): False, ("--class-weight", "balanced"): False}
 
 
 @pytest.mark.parametrize(("option", "digits"), [("--epochs", "2.500e-05"), ("--epoch", "0.0000")])

@@ -479,6 +479,8 @@ class Fit:
         if core.undo or start is None:
             return None
         after, before = epoch.validation, start.validation
+        if after is not None and self.options.class_weight:
+            return None  # training lowers a weighted loss; that of validation has no weights
         if after is None or before is None:
             if mixed or self.session.teacher:  # the loss of training is another one
                 return None
