@@ -264,6 +264,27 @@ def test_a_dropped_photo_gets_the_class_that_predict_prints(
     assert "/tmp" not in broken[1]
 
 
+def test_a_model_that_trains_has_the_classes_of_its_new_data(photos: Path, tmp_path: Path) -> None:
+    """Not those that the model had before."""
+    data = tmp_path / "data" / "train"
+    for new, name in (("moon", "night"), ("sun", f"day {MARKUP}")):
+        (tmp_path / "new" / new).mkdir(parents=True)
+        for path in (photos / "photos" / name).iterdir():
+            (tmp_path / "new" / new / path.name).write_bytes(path.read_bytes())
+    words = ("--size", "8x10", "--scale", "0..1", "--split", "train")
+    run("gen-datafile", "--source", tmp_path / "new", *words, "--out-dir", data.parent)
+    files = ["--load-input", f"{data}.input.bin", "--load-expected", f"{data}.output.bin"]
+    before = photos / "run" / "model.circle"
+    run("train", before, *files, "--epochs", 1, "--run-dir", tmp_path / "run")
+    photo = tmp_path / "new" / "sun" / "2.png"
+    values = predicted(tmp_path / "run" / "model.circle", "--source", photo)
+    (tmp_path / "run" / "model.circle").unlink()
+    with odt.LiveReport(tmp_path / "run") as page:
+        _, text = post(page, "predict?name=2.png", photo.read_bytes())
+    assert outputs(text) == values
+    assert {*values} == {"moon", "sun"}
+
+
 def test_the_input_of_the_model_is_shown(photos: Path) -> None:
     """The picture is the photo after preprocessing: Pillow's resized photo, stretched to white."""
     import base64

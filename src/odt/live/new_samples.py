@@ -76,14 +76,14 @@ class Predictions:
         name: name of the file.
         samples: the first samples of the file, at most MAX_SAMPLES.
         count: number of samples in the file.
-        weights: the file with the weights.
+        model: the model that was used, in words.
         notes: notes about the samples.
     """
 
     name: str
     samples: Sequence[Prediction]
     count: int
-    weights: str
+    model: str
     notes: Sequence[str]
 
 
@@ -113,7 +113,8 @@ class RunModel(Closing):
         assert self._predictor is not None
         assert self._model is not None
         stored = read_record(file_of(self._model))
-        path_of_record = None if stored else _data_record(run)
+        is_trained = bool(model_of(run))  # otherwise the record is that of the model before
+        path_of_record = None if stored and is_trained else _data_record(run)
         record = load_record(path_of_record) if path_of_record else stored
         notes: list[str] = []
         x: Any = str(path)
@@ -145,8 +146,10 @@ class RunModel(Closing):
         for place in (path, path.parent):
             notes = [note.replace(str(place), name) for note in notes]
         assert self._loaded is not None
-        weights = os.path.basename(self._loaded[0])
-        return Predictions(name, samples, data.length, weights, notes)
+        model = os.path.basename(self._loaded[0])
+        if not is_trained:
+            model = f"weights of {BEST}, the best epoch so far"
+        return Predictions(name, samples, data.length, model, notes)
 
     def close(self) -> None:
         """Ends the worker threads."""

@@ -18,7 +18,7 @@ MAX_COLUMNS = 200  # numbers of a row
 def results(predictions: Predictions) -> str:
     """Returns the predictions for a file."""
     shown = predictions.samples
-    notes = [*predictions.notes, f"Model: {predictions.weights}."]
+    notes = [*predictions.notes, f"Model: {predictions.model}."]
     if predictions.count > len(shown):
         notes.append(f"The first {len(shown)} of {predictions.count} samples are shown.")
     if len(shown) > 1 and shown[0].row:

@@ -1,11 +1,13 @@
 """Where the samples of a data file come from: their files, or the columns of a table."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from odt.core.data.sidecar import Sidecar, read_sidecar
+from odt.core.model.record import record_of
 from odt.datasets.recorded_steps import parse_steps
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
@@ -55,6 +57,7 @@ class SampleOrigin:
         files: path of the file of each sample in the folder of the data; empty if samples are no
             files.
         columns: columns of a table; None for other data.
+        targets: names of the values to predict; empty if they are unknown.
 
     Args:
         sidecar: the description; None for none.
@@ -74,6 +77,11 @@ class SampleOrigin:
         names = list(map(str, columns)) if is_row and columns else []
         self.columns = Columns(names, recipe.get("table")) if names else None
         self._steps = recipe.get("preprocessing", ())
+        self.targets: Sequence[str] = ()
+        if sidecar:
+            with suppress(ValueError):  # of a record of another form
+                record = record_of(sidecar.record_content)
+                self.targets = record.targets if record else ()
 
     def unscaled(self, row: Array) -> Array:
         """Returns a row in the units of the table, without its standardization.

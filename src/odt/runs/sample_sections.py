@@ -88,8 +88,8 @@ def sample_sections(
     where = "given" if new_data else "validation"
     weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
-    targets = record.targets if record else ()
     origin = origin_of(inputs[0], data.inputs[0].spec.size)
+    targets = origin.targets or (record.targets if record else ())
     return _sections(evaluation, np.asarray(order), names, targets, origin, about, most)
 
 
