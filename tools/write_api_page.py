@@ -109,7 +109,7 @@ PAGES = {
     "planning": Page(
         "Before training",
         "forecast memory and check whether a model can be trained",
-        ("plan", "MemoryForecast", "check", "CheckResult"),
+        ("plan", "MemoryForecast", "benchmark_board", "Board", "check", "CheckResult"),
     ),
     "evaluation": Page(
         "Evaluation",

@@ -29,6 +29,7 @@ from odt.cli.options.shared import (
 from odt.cli.options.training_run import load_training, model_of, trainer_arguments
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.cli.output.spelling import spell
 from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import ModelOptions
@@ -71,6 +72,7 @@ def command(
     as_json: bool,
     calls: bool,
     png: str | None,
+    board: str | None,
     target: str | None,
     **values: Any,
 ) -> None:
@@ -93,13 +95,15 @@ def command(
         validation_split=validation_split,
         patience=patience,
         data_length=data_length,
+        board=board,
         target=target,
         **arguments,
     )
-    if forecast.time:
+    if forecast.time and not board:
         start = started + forecast.time.start
         forecast = replace(forecast, time=replace(forecast.time, start=start))
-    click.echo(json.dumps(forecast.as_dict(), indent=2) if as_json else forecast.summary())
+    text = json.dumps(forecast.as_dict(), indent=2) if as_json else spell(forecast.summary())
+    click.echo(text)
     if calls:
         click.echo(forecast.calls())
     if png:

@@ -1,6 +1,6 @@
 """Options of `odt.plan` and `odt.check` besides those of a trainer."""
 
-from odt.core.options.option import OTHER, Option, Whole, Word, table
+from odt.core.options.option import OTHER, Form, Option, Whole, Word, table
 from odt.kernels.native.target import TARGETS
 
 PLAN_OPTIONS = table(
@@ -11,6 +11,15 @@ PLAN_OPTIONS = table(
         "Number of samples of the run, for training and validation, or of those to use: for the "
         "time of the run and the memory of `cache_frozen=`.",
         metavar="N",
+        common=True,
+    ),
+    board=Option(
+        None,
+        Form("text", "the name of a board, or a file of odt benchmark-board"),
+        OTHER,
+        "Plan for a board: pi-zero-2, pi-3, pi-4, pi-5, jetson-nano, or a file that "
+        "odt benchmark-board wrote there. Nothing is measured here.",
+        metavar="NAME",
         common=True,
     ),
     target=Option(

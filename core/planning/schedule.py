@@ -1,7 +1,9 @@
 """Splits a batch into micro-batches for the workers."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import isqrt
 
 from odt.core.planning.cost import RunCost
@@ -72,8 +74,24 @@ class Schedule:
         return [p for p in parts if p]
 
 
+_other_cores: ContextVar[int | None] = ContextVar("other_cores", default=None)
+
+
+@contextmanager
+def on_cores(count: int) -> Iterator[None]:
+    """Plans for a number of cores in a `with` block."""
+    token = _other_cores.set(count)
+    try:
+        yield
+    finally:
+        _other_cores.reset(token)
+
+
 def available_cores() -> int:
     """Returns the number of cores that a step may use: on this machine, those of the process."""
+    cores = _other_cores.get()
+    if cores is not None:
+        return cores
     target = other_target()
     if target is not None:
         return target.cores

@@ -88,6 +88,8 @@ PUBLIC = {
     "DataSet": "odt.data.sources",
     "Arrays": "odt.training.weights",
     "plan": "odt.training.planning",
+    "Board": "odt.training.boards",
+    "benchmark_board": "odt.training.boards",
     "MemoryForecast": "odt.training.planning",
     "check": "odt.training.checking",
     "CheckResult": "odt.training.checking",

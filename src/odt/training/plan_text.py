@@ -134,6 +134,9 @@ def memory_verdict(process: int, limit: int | None) -> str:
     """Describes the peak memory of a process, against its limit if it has one."""
     if limit is None:
         return f"The process takes about {size(process)} at its peak."
+    if process > limit:
+        peaks = f"peak about {size(process)}, but there are {size(limit)}"
+        return f"Does not fit: {peaks}. `memory_budget=` trains in less."
     return f"Fits: peak about {size(process)} of {size(limit)}."
 
 

@@ -1,5 +1,6 @@
 """Forecast of the memory and the time of training."""
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, field, fields, replace
@@ -19,12 +20,14 @@ from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.schedule import on_cores
 from odt.core.quantization.frozen_int8 import frozen_in_int8
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.recipe.training_outputs import describe_left_out
+from odt.core.storage.free_memory import in_process_of
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
 from odt.core.training.metrics import metrics_nbytes
@@ -35,8 +38,9 @@ from odt.kernels.native.target import other_target, planning_for
 from odt.models.model import Model, Path
 from odt.text import Text, size
 from odt.training import plan_text as text
+from odt.training.boards import Board, costs_on, find_board
 from odt.training.memory_text import describe_cache
-from odt.training.run_time import RunSize, RunTime, measured_time
+from odt.training.run_time import RunSize, RunTime, Tuning, measured_time, run_time
 from odt.training.session import Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
@@ -236,6 +240,7 @@ def plan(
     validation_split: float = 0.0,
     patience: int | None = None,
     data_length: int | None = None,
+    board: Path | None = None,
     target: str | None = None,
     **options: Any,
 ) -> MemoryForecast:
@@ -253,6 +258,9 @@ def plan(
         patience: early stopping: the time is then that of all epochs, at most.
         data_length: number of samples for training and validation, if there is no `x`, or to use
             of it. `cache_frozen`, a teacher and metrics such as AUC need it for the memory.
+        board: name of a board, such as "pi-4", or a file of `benchmark_board`: memory and time are
+            those on it, from its rates, and nothing is measured here. The kernels are those of this
+            machine. docs/memory.md lists the boards.
         target: machine of a C program, as in `compile`, whose static memory is planned; None for a
             process on this machine.
         options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;
@@ -267,6 +275,12 @@ def plan(
         check_option(FIT_OPTIONS[name], value)
     check_option(PLAN_OPTIONS["data_length"], data_length)
     run = _Run(x, y, data_length, epochs, validation_split, patience is not None)
+    if board is not None:
+        if target is not None:
+            raise OptionError("board", "must be left out with `target=`", os.fspath(board))
+        there = find_board(board)
+        with in_process_of(there.process), on_cores(there.threads):
+            return _forecast(model, run, options, there)
     if target is None:
         return _forecast(model, run, options)
     check_option(PLAN_OPTIONS["target"], target)
@@ -307,8 +321,10 @@ class _Run:
         return RunSize(samples - validation, validation, self.epochs, self.stops_early)
 
 
-def _forecast(model: Model | Path, run: _Run, options: Mapping[str, Any]) -> MemoryForecast:
-    """Returns the forecast for the machine that runs the plan."""
+def _forecast(
+    model: Model | Path, run: _Run, options: Mapping[str, Any], board: Board | None = None
+) -> MemoryForecast:
+    """Returns the forecast for the machine that runs the plan: this one, a target or a board."""
     before = time.perf_counter()
     process = process_nbytes()
     trainer = Trainer(model, **options)
@@ -349,12 +365,24 @@ def _forecast(model: Model | Path, run: _Run, options: Mapping[str, Any]) -> Mem
         in_order = bool(policy) and not run_size.validation
         mapped = max(data.mapped_nbytes(in_order=in_order), DATA_PAGES)
         forecast = replace(forecast, data=forecast.data + mapped - DATA_PAGES)
-    measures = samples and not (session.teacher or other_target() or options.get("frozen_int8"))
+    has_time = samples and not (session.teacher or other_target() or options.get("frozen_int8"))
+    duration: RunTime | None = None
+    if has_time and board is not None:
+        duration = run_time(
+            run_size,
+            costs_on(board, forecast, training),
+            forecast.schedule.batch,
+            opened=board.start,
+            fine_tunes=Tuning.CHOOSES if session.rate_is_default else Tuning.NOTHING,
+            basis=f"from {board.basis} rates of {board.name}",
+        )
+    elif has_time:
+        duration = measured_time(trainer, data, run_size, opened)
     return MemoryForecast(
         peak=forecast.peak,
         process=process and process + forecast.peak,
-        limit=session.memory_budget,
-        time=measured_time(trainer, data, run_size, opened) if measures else None,
+        limit=session.memory_budget or (board.ram if board else None),
+        time=duration,
         parameters=forecast.parameters,
         optimizer=forecast.slots,
         gradients=forecast.gradients,
