@@ -243,6 +243,8 @@ def test_the_picture_of_a_graph_is_readable(path: Path, tmp_path: Path) -> None:
         r'<path class="edge" d="M[-\d.]+ (\d+).* (\d+)"/>', text.replace("/>", "/>\n")
     )
     assert all(int(first) < int(last) for first, last in edges)
+    assert "marker-end:url(#odt-arrow)" in text
+    assert text.count('<marker id="odt-arrow"') == 1
     tensors = {i for node in graph.nodes for i in node.outputs} | set(graph.inputs)
     joined = sum(len({i for i in node.inputs if i in tensors}) for node in graph.nodes)
     assert len(edges) == joined + len(graph.outputs)

@@ -19,7 +19,7 @@ from odt.errors import OdtError, one_line
 HEIGHT, MIN_WIDTH = 46, 90  # of a box
 GAP, LAYER_GAP = 16, 34  # between boxes of a layer, and between layers
 PADDING = 16  # of the texts in a box, on both sides together
-BASELINE, LINE = 14, 13  # of the first text in a box, and distance of the next texts
+ASCENT, LINE = 11, 13  # of a text above its baseline, and distance of the texts in a box
 LETTER, BOLD = 6.7, 8.8  # widths of letters
 MARGIN = 16  # around the picture
 POINT = 10  # width of an edge that passes a layer
@@ -31,10 +31,16 @@ STYLE = (
     ".g{font:12px system-ui,sans-serif;color:#222}.g text{fill:currentColor;text-anchor:middle}"
     ".back{fill:#fff}.box{fill:#f2f4f7;stroke:#9aa5b4}.trained{fill:#cfe3f7;stroke:#1f6fb4}"
     ".end{fill:#e3f1e6;stroke:#2d8a4e}.op{font-weight:600}.small{font-size:11px;opacity:.8}"
-    ".edge{fill:none;stroke:#8a94a3;stroke-width:1.3}"
+    ".edge{fill:none;stroke:#8a94a3;stroke-width:1.3;marker-end:url(#odt-arrow)}"
+    ".tip{fill:#8a94a3}"
     "@media(prefers-color-scheme:dark){.g{color:#ddd}.back{fill:#181818}"
     ".box{fill:#2a2e34;stroke:#5c6673}.trained{fill:#1d3f61;stroke:#6cb2f0}"
-    ".end{fill:#1f3a27;stroke:#6fd08e}.edge{stroke:#7c8796}}"
+    ".end{fill:#1f3a27;stroke:#6fd08e}.edge{stroke:#7c8796}.tip{fill:#7c8796}}"
+)
+# The point of an edge, which ends at the border of a box.
+ARROW = (
+    '<defs><marker id="odt-arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" '
+    'markerHeight="6" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
 )
 
 
@@ -84,7 +90,7 @@ def draw(graph: Graph, inspection: Inspection) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="g" width="{width:.0f}" height="{height}" '
         f'viewBox="0 0 {width:.0f} {height}"><style>{STYLE}</style>'
-        '<rect class="back" width="100%" height="100%"/>'
+        f'{ARROW}<rect class="back" width="100%" height="100%"/>'
     ]
     parts += [_edge(path, x, y, len(boxes)) for path in paths]
     drawn = {(path[0], path[-1]) for path in paths}
@@ -95,9 +101,10 @@ def draw(graph: Graph, inspection: Inspection) -> str:
             f'<g><rect class="{box.kind}" x="{left:.1f}" y="{y[k]}" width="{box.width:.1f}" '
             f'height="{HEIGHT}" rx="6"/>'
         )
+        top = y[k] + (HEIGHT - len(box.lines) * LINE) // 2
         for n, text in enumerate(box.lines):
             style = "small" if n else "op"
-            line = y[k] + BASELINE + n * LINE
+            line = top + ASCENT + n * LINE
             parts.append(f'<text class="{style}" x="{x[k]:.1f}" y="{line}">{escape(text)}</text>')
         parts.append("</g>")
     return "".join([*parts, "</svg>\n"])
