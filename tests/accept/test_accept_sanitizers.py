@@ -17,6 +17,9 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FILES = (
     *("test_compiled.py", "test_native_accuracy.py", "test_fusion.py", "test_optimizers.py"),
     *("test_batch_norms.py", "test_windows.py", "test_transpose_conv.py", "test_recurrent.py"),
+    *("test_integer_kernels.py", "test_typed_kernels.py", "test_weight_quantization.py"),
+    *("test_copies_and_sums.py", "test_gradients_in_sums.py", "test_fused_bias_gradient.py"),
+    *("test_depthwise_multiplier.py", "test_shared_filters.py", "test_clipping.py"),
 )
 
 
