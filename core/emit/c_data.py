@@ -37,6 +37,11 @@ class DataBlock:
         self._offsets: dict[bytes, int] = {}
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all constants."""
+        return len(self._data)
+
+    @property
     def declaration(self) -> str:
         """The declaration of the array, when all constants are there."""
         kind = "uint32_t" if len(self._data) <= TEXT else "unsigned char"

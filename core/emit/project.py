@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from odt.core.emit import c_program
 from odt.core.emit.device import stack_nbytes, static_nbytes
@@ -77,9 +77,10 @@ def project(
         image: the model file that the program exports; None for none.
     """
     source = c_program.source(program, name, image)
-    blocks = {f"{name}_weights": source.weights}
+    constants = {"weights": source.weights}
     if image is not None:
-        blocks[f"{name}_model"] = source.model
+        constants["model"] = source.model
+    blocks = {f"{name}_{word}": block for word, block in constants.items()}
     data = {file: block.files(f"{file}.bin") for file, block in blocks.items()}
     included = {f"{file}.bin": each.binary for file, each in data.items() if each.binary}
     kernels = kernel_files(program.kernels, name)
@@ -94,7 +95,7 @@ def project(
         "CMakeLists.txt": _cmake(name, target, sources, included),
         "manifest.json": json.dumps(
             {"odt": version, "name": name, "target": target, "digest": f"{source.digest:016x}"}
-            | _manifest(program, target)
+            | _manifest(program, target, {n: block.nbytes for n, block in constants.items()})
             | {"flags": list(flags(target))},
             indent=2,
         )
@@ -104,8 +105,14 @@ def project(
     }
 
 
-def _manifest(program: StepProgram, target: str) -> dict[str, object]:
-    """Returns what manifest.json says of a step."""
+def _manifest(program: StepProgram, target: str, constants: Mapping[str, int]) -> dict[str, object]:
+    """Returns what manifest.json says of a step.
+
+    Args:
+        program: the step.
+        target: name of the target.
+        constants: bytes of constants in files of their own, by what they are.
+    """
 
     def arguments(each: Iterable[Argument]) -> list[dict[str, object]]:
         return [
@@ -134,6 +141,7 @@ def _manifest(program: StepProgram, target: str) -> dict[str, object]:
         "weights": arrays(program.weights),
         "memory": {**memory, "total": sum(memory.values())},
         "ram": {"static": static_nbytes(program), "stack": stack_nbytes(program, target)},
+        "constants": dict(constants),
         "calls": {
             "train": len(program.train[-1].forward) + len(program.train[-1].backward),
             "evaluate": len(program.evaluate[-1].forward),

@@ -1,4 +1,4 @@
-"""The stack and the code of kernels in programs for microcontrollers, by the C file they are in."""
+"""The stack of kernels in programs for microcontrollers, by the C file they are in."""
 
 from types import MappingProxyType
 

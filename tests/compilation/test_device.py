@@ -75,6 +75,9 @@ def test_static_memory_is_what_the_manifest_says(tmp_path: Path) -> None:
     assert tables < 1000
     memory = manifest["memory"]["total"]
     assert memory <= static <= manifest["ram"]["static"] <= memory + 64 * 16
+    for word, constants in manifest["constants"].items():
+        (line,) = (line for line in lines if line.rstrip().endswith(f"_{word}.o"))
+        assert constants <= int(line.split()[0]) < constants + 64
 
 
 def test_too_little_ram_is_refused_with_the_least_that_is_needed(tmp_path: Path) -> None:
