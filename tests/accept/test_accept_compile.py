@@ -29,7 +29,7 @@ from support.c_judge import (
     run,
 )
 from support.c_programs import kernel_sources
-from support.paths import ROOT
+from support.paths import MODELS, ROOT
 
 import odt
 from odt.kernels.rows.opdef import Array
@@ -99,6 +99,14 @@ def training(network: str, loss: str, optimizer: Any, folder: Path, steps: int) 
     if loss == "sparse_categorical_crossentropy":
         targets = y.argmax(-1).astype(np.int32)
     options: Any = {"loss": loss, "optimizer": optimizer, "batch_size": size}
+    return trained(model, x, targets, folder, steps, **options)
+
+
+def trained(
+    model: Path, x: Array, targets: Array, folder: Path, steps: int, **options: Any
+) -> Training:
+    """Compiles a program for a model, and trains in Python on batches of the samples."""
+    size = options["batch_size"]
     odt.compile(model, folder / "c", **options)
     each = list(zip(np.split(x, steps), np.split(targets, steps), strict=True))
     data = b"".join(np.ascontiguousarray(a).tobytes() for pair in each for a in pair)
@@ -157,6 +165,31 @@ def test_sanitizers_find_nothing_in_20_steps(network: str, tmp_path: Path) -> No
     expected = training(network, loss, OPTIMIZERS["adam"], tmp_path, 20)
     path = program(expected.folder, "sanitizers")
     assert run(path, "sanitizers", expected.batches, tmp_path / "file") == expected.losses
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "sanitizers", "armv7"])
+@pytest.mark.parametrize("kind", ["dropout", "qas"])
+def test_random_numbers_are_those_of_python(kind: str, compiler: str, tmp_path: Path) -> None:
+    """Masks of dropout, and the rounding of integers; armv7 has no product of 64 bits."""
+    rng, options = np.random.default_rng(5), {"loss": LOSSES[0], "optimizer": odt.Adam(1e-4)}
+    if kind == "dropout":
+        model, x = tmp_path / "mlp.tflite", rng.normal(size=(160, 784)).astype(np.float32)
+        write(mlp(), model)
+        y = np.eye(10, dtype=np.float32)[rng.integers(0, 10, 160)]
+        options |= {"dropout": {"*": 0.3}}
+    else:
+        model = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+        x = rng.integers(-128, 128, (160, 49, 10, 1)).astype(np.int8)
+        y = np.eye(12, dtype=np.float32)[rng.integers(0, 12, 160)]
+        options |= {"qas": True}
+    expected = trained(model, x, y, tmp_path, 40, batch_size=4, **options)
+    path = program(expected.folder, compiler)
+    losses = run(path, compiler, expected.batches, tmp_path / "file")
+    if compiler == "armv7":
+        np.testing.assert_allclose(losses, expected.losses, rtol=1e-4)
+    else:
+        assert losses == expected.losses
+        assert (tmp_path / "file").read_bytes() == expected.file
 
 
 @pytest.mark.parametrize("target", TARGETS)
