@@ -20,6 +20,7 @@ from odt.core.storage.json_text import json_text
 from odt.errors import DataError, OdtError, one_line
 
 ABSENT = "no such file or directory"  # the system's message for a missing file
+READABLE = "a readable file"
 MAX_SHOWN = 80  # characters of one text
 MAX_LISTED = 20  # texts of a list
 MAX_LINE = 160  # characters of a list, or of the text of an exception
@@ -55,7 +56,7 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 def open_input(
     path: str | os.PathLike[str],
-    what: str = "a readable file",
+    what: str = READABLE,
     error: type[OdtError] = DataError,
 ) -> BufferedReader:
     """Opens a file that the user named.
@@ -71,13 +72,16 @@ def open_input(
     """
     try:
         return open_regular(path)
+    except FileNotFoundError as e:
+        rule = "" if what == READABLE else f"must be {what}, but was "
+        raise error(f"{os.fspath(path)}: {rule}not found.") from e
     except (OSError, ValueError) as e:
         raise error(f"{os.fspath(path)}: must be {what}, but got: {reason(e)}.") from e
 
 
 def read_input(
     path: str | os.PathLike[str],
-    what: str = "a readable file",
+    what: str = READABLE,
     error: type[OdtError] = DataError,
     most: int | None = None,
 ) -> bytes:

@@ -188,7 +188,7 @@ def test_defaults_learn_classes_and_series() -> None:
         ),
         (["mlp", "--like", "table.csv", "-o", "m.tflite"], "odt gen-datafile --source table.csv"),
         (["mlp", "--like", "raw.bin", "-o", "m.tflite"], "raw.bin: must have its JSON"),
-        (["mlp", "--like", "none.bin", "-o", "m.tflite"], "no such file"),
+        (["mlp", "--like", "none.bin", "-o", "m.tflite"], "none.bin: not found."),
         (["mlp", "--like", ".", "-o", "m.tflite"], "a folder must hold one file train.input…"),
         (["mlp", "--like", "two.npz", "-o", "m.tflite"], "must hold one array"),
         (["autoencoder", "--input-shape", "3", "--outputs", "2", "-o", "m.tflite"], "left out for"),

@@ -257,7 +257,7 @@ def test_the_command_line_takes_weights(tmp_path: Path) -> None:
     (tmp_path / "l.json").write_text("[1, 5]")
     for given, message in (
         ("0=much", "must be balanced, CLASS=WEIGHT,… such as 0=1,1=5, or a JSON file"),
-        ("1", "1: must be weights by class, but got: no such file"),
+        ("1", "1: must be weights by class, but was not found"),
         (tmp_path / "l.json", "l.json: must be a JSON object of weights by class"),
         ("10=1", "--class-weight: classes must be 0 … 9, but got 10"),
     ):

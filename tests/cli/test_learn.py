@@ -218,7 +218,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (table, "--set", "epochs=3", "-o", out): "must be COMMAND.OPTION=VALUE",
         (table, "--set", "lora.rank=3", "-o", out): "must name one of the commands",
         (table, "--set", "train.rank=3", "-o", out): "No such option",
-        (tmp_path / "none.csv", "-o", out): "no such file or directory",
+        (tmp_path / "none.csv", "-o", out): "none.csv: not found.",
     }
     for words, message in cases.items():
         result = learn(*words)

@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Make, str]] = {
         r"must have the classes of train \(a\), but got z",
     ),
     "no pictures": (lambda r: ("--source", r, "--format", "images"), "has none"),
-    "no source": (lambda r: ("--source", r / "x.csv"), "no such file"),
+    "no source": (lambda r: ("--source", r / "x.csv"), "x.csv: not found"),
     "unknown ending": (
         lambda r: ((r / "x.doc").write_text(""), ("--source", r / "x.doc"))[1],
         "--format",

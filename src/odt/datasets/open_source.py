@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from odt.core.formats.file_kinds import ZIP, stand_in
-from odt.core.storage.reading import ABSENT, open_input
+from odt.core.storage.reading import open_input
 from odt.datasets import formats
 from odt.datasets.file_suffixes import kind_of, remedy_of, suffix_of, suffixes_of
 from odt.datasets.source import Source
@@ -67,7 +67,7 @@ def open_source(opening: Opening, form: str = "") -> Source:
     """
     row = SOURCE_FORMATS[form or format_of(opening.path, opening)]
     if row.is_path and not opening.path.exists():
-        raise DataError(f"{opening.path}: must be a file or folder, but got: {ABSENT}.")
+        raise DataError(f"{opening.path}: not found.")
     return row.open(opening)
 
 

@@ -128,7 +128,7 @@ def test_models_that_cannot_be_converted_are_an_error(made: Path, tmp_path: Path
     assert "--model: must be given" in refused(*convert, made / "c.odt", out)
     assert "--model: must be given" in refused(*convert, made / "c.ckpt", tmp_path / "out.odt")
     assert "--nominal: must go with" in refused(*convert, made / "c.odt", out, "--nominal")
-    assert "no such file" in refused(*convert, tmp_path / "none", out)
+    assert "not found" in refused(*convert, tmp_path / "none", out)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -243,7 +243,7 @@ def test_properties_stay_and_change(tmp_path: Path) -> None:
         (("--export-checkpoint", "c", "--momentum", 0.5, "--optimizer", "sgd"), "got momentum"),
         (("--export-checkpoint", "no/c.odt"), "no/c.odt: must be a file that can be written"),
         (("--export-checkpoint", "c", "--export-checkpoint-every", 0), "number of steps from 1"),
-        (("--checkpoint", "none.odt"), "none.odt: must be a checkpoint, but got: no such file"),
+        (("--checkpoint", "none.odt"), "none.odt: must be a checkpoint, but was not found"),
     ],
 )
 def test_invalid_requests_are_refused_before_training(

@@ -189,7 +189,7 @@ def sidecar_is_pipe(path: Path) -> None:
 DIGITS = 10**3999
 
 BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "missing": (lambda path: None, "no such file"),
+    "missing": (lambda path: None, "not found"),
     "folder": (lambda path: path.mkdir(), "must be a readable file, but got: a folder"),
     "empty": (lambda path: path.touch(), "is empty"),
     "short": (lambda path: path.write_bytes(bytes(10)), "24 bytes.*file has 10"),
