@@ -37,7 +37,7 @@ def test_the_list_names_every_topic_and_what_it_is_about() -> None:
 @pytest.mark.parametrize("topic", ["memory", "docs/memory.md", "Memory"])
 def test_a_page_is_text_that_names_topics(topic: str) -> None:
     text = odt("docs", topic).stdout
-    assert text.startswith("# Memory\n")
+    assert text.startswith("# Memory and time\n")
     assert "\n    $ odt plan " in text
     assert "```" not in text
 
