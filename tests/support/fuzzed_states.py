@@ -103,7 +103,7 @@ def prepare(folder: Path) -> None:
         federated.simulate(t, X, Y, clients=2, rounds=2, save_to=folder / "fed.odt")
     odt.generate_artifacts(
         folder / MODEL, folder / DEVICE, optimizer=odt.Adam(0.01), batch_size=4,
-        trainable=odt.last(2), memory_budget="100MB", workers=1, metrics="accuracy",
+        trainable=odt.last(2), memory_budget="4GB", workers=1, metrics="accuracy",
     )  # fmt: skip
 
 
