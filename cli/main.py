@@ -91,8 +91,9 @@ class Group(click.Group):
 
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
-            if args[0].lower() in HINTS:
-                hint = f" Use {HINTS[args[0].lower()]}."
+            word = args[0].lower()
+            if word in HINTS:
+                hint = f" Use {HINTS[word]}."
             raise click.UsageError(e.format_message() + hint, ctx) from e
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,6 +7,7 @@ import bz2
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 PACKAGE = Path(__file__).parents[1]  # of a wheel; in a checkout, its root
@@ -15,7 +16,8 @@ FOLDERS = ("docs", "docs/tutorials")
 INDEX = "index"
 LEFT_OUT = ("api", "architecture", "benchmarks", "conv_2d")  # pages on odt's development, and lists
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]*)\)")
-ROW = re.compile(r"\| (.+?) \| (?:see|\[[^\]]*\]\((.+?)\.md(?:#.*?)?\)) \|")
+# A row of a table in the index: what a page is about, and the link to it.
+ROW = re.compile(r"\| (.+?) \| \[[^\]]*\]\((.+?)\.md(?:#.*?)?\) \|")
 
 
 def pages_of(folder: Path) -> dict[str, str]:
@@ -34,7 +36,7 @@ def archive_of(folder: Path) -> bytes:
 
 
 def read_pages() -> Mapping[str, str]:
-    """Returns the pages of this installation: topic → Markdown; empty if it has none."""
+    """Returns the pages of this installation: topic → Markdown; none if they are missing."""
     path = PACKAGE / ARCHIVE
     if path.exists():
         pages: dict[str, str] = json.loads(bz2.decompress(path.read_bytes()))
@@ -51,7 +53,7 @@ def topics(pages: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, str]
             if rows:
                 yield title, rows
             title, rows = line[3:], []
-        elif (match := ROW.match(line)) and match[2]:
+        elif match := ROW.match(line):
             topic = PurePosixPath(match[2]).name
             if topic in pages:
                 rows.append((topic, _plain(match[1])))
@@ -61,9 +63,13 @@ def topics(pages: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, str]
 def text_of(page: str, pages: Mapping[str, str]) -> str:
     """Returns a page as text: links to other pages name the command that prints them."""
     blocks = re.split(r"(^```.*?^```$\n?)", page, flags=re.DOTALL | re.MULTILINE)
-    return "".join(
-        _code(b) if b.startswith("```") else LINK.sub(lambda m: _link(m, pages), b) for b in blocks
-    )
+    parts = []
+    for block in blocks:
+        if block.startswith("```"):
+            parts.append(_code(block))
+        else:
+            parts.append(LINK.sub(partial(_link, pages), block))
+    return "".join(parts)
 
 
 def _code(block: str) -> str:
@@ -71,16 +77,17 @@ def _code(block: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in block.splitlines()[1:-1])
 
 
-def _link(match: re.Match[str], pages: Mapping[str, str]) -> str:
+def _link(pages: Mapping[str, str], match: re.Match[str]) -> str:
     """Returns a link as text."""
     text, target = match.groups()
     if target.startswith("http"):
         return f"{text} ({target})"
     path = PurePosixPath(target.partition("#")[0])
+    # The pages of docs/api, which are not installed, have names of other pages.
     is_page = path.suffix == ".md" and path.stem in pages and "api" not in path.parts
     return f"{text} (odt docs {path.stem})" if is_page else text
 
 
 def _plain(text: str) -> str:
-    """Returns a cell of a table without marks."""
+    """Returns a cell of a table without the marks of Markdown."""
     return LINK.sub(r"\1", text).replace("`", "").replace("**", "")

@@ -1,5 +1,6 @@
 """Show the documentation of this version: topics, and the page on a topic."""
 
+import difflib
 import shlex
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -20,18 +21,22 @@ def command(topic: str | None, search: str | None) -> None:
     The pages are those of the installed version. On a terminal, they are shown in the pager.
     """
     pages = read_pages()
+    if not pages:
+        raise OdtError(
+            "The pages must be installed with odt, but there are none. Install it again."
+        )
     if search is None:
-        click.echo_via_pager(_list(pages) if topic is None else _page(topic, pages))
+        click.echo_via_pager(_topics(pages) if topic is None else _page(topic, pages))
         return
     if topic is not None:
         raise OdtError("--search: must be given without TOPIC, but got both.")
-    lines = [*_hits(pages, search)]
+    lines = _hits(pages, search)
     if not lines:
         raise OdtError(f"--search: no page holds {search}. odt docs lists the topics.")
     click.echo("\n".join(lines))
 
 
-def _list(pages: Mapping[str, str]) -> str:
+def _topics(pages: Mapping[str, str]) -> str:
     """Returns the topics by section, each with what it is about."""
     formatter = click.HelpFormatter(width=100)
     formatter.write_text("odt docs TOPIC shows a page. Start with: odt docs one-page")
@@ -50,8 +55,6 @@ def _page(topic: str, pages: Mapping[str, str]) -> str:
     name = PurePosixPath(topic.lower().replace("_", "-")).name.removesuffix(".md")
     if name in pages:
         return text_of(pages[name], pages)
-    import difflib
-
     if _hits(pages, topic):
         hint = f"odt docs --search {shlex.quote(topic)} lists the pages that hold this word."
     elif close := difflib.get_close_matches(name, pages, n=3):
@@ -62,7 +65,7 @@ def _page(topic: str, pages: Mapping[str, str]) -> str:
 
 
 def _hits(pages: Mapping[str, str], words: str) -> list[str]:
-    """Returns the topics of the pages that hold some words, each with the first such line."""
+    """Returns the topics of the pages that hold some words, and the first line with them."""
     hits = []
     for name, page in pages.items():
         lines = (line.strip() for line in page.splitlines())

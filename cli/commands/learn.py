@@ -89,18 +89,19 @@ def command(
     is_new = not os.path.exists(folder)  # also if its folder cannot be searched
     if not is_new and (not folder.is_dir() or any(folder.iterdir())):
         raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
-    parsed = _parsed(changes)
+    options = _parsed(changes)
     if config is not None:
         recipe = read_recipe(config)
-        recipe = recipe if source is None else recipe.with_source(source)
+        if source is not None:
+            recipe = recipe.with_source(source)
     elif source is not None:
-        with learning.own_options(DATA):
-            columns = {k: v for k, v in parsed.get(DATA, {}).items() if k in COLUMNS}
+        data = options.get(DATA, {})
+        columns = {name: data.pop(name) for name in COLUMNS if name in data}
+        with learning.errors_of(DATA):
             recipe = choose(source, target, base, seed or 0, columns, show)
-            parsed[DATA] = {k: v for k, v in parsed.get(DATA, {}).items() if k not in COLUMNS}
     else:
         raise click.UsageError("Missing argument 'SOURCE'.")
-    recipe = recipe.with_options(_with_short_options(parsed, recipe, seed, epochs))
+    recipe = recipe.with_options(_with_short_options(options, recipe, seed, epochs))
     if HEAD in recipe.steps and folder.resolve().is_relative_to(Path(recipe.source).resolve()):
         raise OdtError(
             f"--output: must be outside of {recipe.source}, whose folders are classes, but got "
@@ -174,4 +175,5 @@ def _with_short_options(
         short = {command: {"seed": seed} for command in SEEDED if command in recipe.steps}
     if epochs is not None:
         short.setdefault(TRAIN, {})["epochs"] = epochs
-    return {c: short.get(c, {}) | changes.get(c, {}) for c in short.keys() | changes.keys()}
+    commands = dict.fromkeys((*short, *changes))  # in a fixed order, for errors
+    return {name: short.get(name, {}) | changes.get(name, {}) for name in commands}

@@ -152,9 +152,11 @@ def command(
         "--wrong": wrong,
         "--output": output,
     }
-    mode = "--list" if as_list else "--live" if live else ""
     if as_list and live:
         raise OdtError("--live: must be given without --list, but got both.")
+    mode = ""
+    if as_list or live:
+        mode = "--list" if as_list else "--live"
     for name, value in page_options.items():
         if mode and value is not None:
             raise OdtError(f"{name}: must be given without {mode}, but got both.")

@@ -114,14 +114,14 @@ def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
 
 def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], show: Show) -> Recipe:
     """Returns the commands that train a network of dense layers on the rows of a table."""
-    source, chosen = _open_table(path, target, columns, show)
+    source, column_options = _open_table(path, target, columns, show)
     if len(source.classes) == 1:
         raise DataError(
             f"{path}: the target must have at least two classes, but has only {source.classes[0]}."
         )
     regression = not source.classes
     data: Options = {"label-column": target, "missing": "median", "missing-target": "drop"}
-    data |= chosen
+    data |= column_options
     data["regression" if regression else "classification"] = True
     data |= {"split": _splits(source), "seed": seed}
     rows = sum(map(length_of, source.parts.values()))
@@ -129,14 +129,16 @@ def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], sh
         raise DataError(
             f"{path}: must have at least {MIN_ROWS} rows with a target, but has {rows}."
         )
-    hidden = "32" if rows < SMALL else "64,64"
+    is_small = rows < SMALL
+    hidden = "32" if is_small else "64,64"
     new: Options = {"kind": "mlp", "normalize": True, "hidden": hidden, "seed": seed}
     train: Options = {
         "epochs": 300,
         "learning-rate": RATE,
         "patience": 30,
         "keep-best": True,
-    } | (FEW_ROWS if rows < SMALL else {})
+        **(FEW_ROWS if is_small else {}),
+    }
     # Normalization reads columns of very different ranges, which int8 cannot hold together.
     quantize: Options = {"keep-float": ["SUB", "MUL"]}
     if regression:
@@ -170,15 +172,18 @@ def _open_table(
     Columns of text are encoded or left out, columns that number the rows are left out, and so are
     a few lines whose cells do not fit their columns.
     """
-    one_hot, dates, out = (
-        (columns[key],) if key in columns else () for key in ("one-hot", "date", "leave-out")
-    )
+    lists = {key: (names,) for key, names in columns.items()}
+    leave_out = lists.get("leave-out", ())
     table = TableOptions(
-        label=target, drop_targets=True, one_hot=one_hot, dates=dates, leave_out=out
+        label=target,
+        drop_targets=True,
+        one_hot=lists.get("one-hot", ()),
+        dates=lists.get("date", ()),
+        leave_out=leave_out,
     )
     is_encoded = False
     fault: DataError | None = None
-    while True:
+    while True:  # at most once more with encoded text, and once more without faulty lines
         try:
             source = _with_targets(path, table)
             break
@@ -188,19 +193,21 @@ def _open_table(
             is_encoded = True
             table = _with_text(table, e)
         except DataError as e:
-            if table.skip:
+            if table.skip:  # too many lines are faulty: the first error says how
                 raise fault or e from None
             fault = e
             table = replace(table, skip=True)
     if numbering := _numbering(source):
         table = replace(table, leave_out=(*table.leave_out, *numbering))
         source = _with_targets(path, table)
-    if chosen := table.leave_out[len(out) :]:
-        names = ", ".join(map(printable, chosen))
+    if useless := table.leave_out[len(leave_out) :]:
+        names = ", ".join(map(printable, useless))
         show(f"note: {path}: columns that number the rows or hold free text are left out: {names}.")
-    lists = {"one-hot": table.one_hot, "date": table.dates, "leave-out": table.leave_out}
-    options: Options = {name: list(names) for name, names in lists.items() if names}
-    return source, options | ({"on-error": "skip"} if table.skip else {})
+    encoded = {"one-hot": table.one_hot, "date": table.dates, "leave-out": table.leave_out}
+    options: Options = {name: list(names) for name, names in encoded.items() if names}
+    if table.skip:
+        options["on-error"] = "skip"
+    return source, options
 
 
 def _with_text(table: TableOptions, error: TextColumnsError) -> TableOptions:

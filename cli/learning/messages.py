@@ -8,12 +8,15 @@ from functools import partial
 from odt.cli.learning.recipe import DATA
 from odt.cli.output.spelling import spell
 
+# An option with its value, if it has one: --label-column 3, --missing=median.
 OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:[ =]((?:\"[^\"]*\"|[^\s.,;:]+)))?(?=[\s.,;:]|$)")
+# An argument of a function with its value, in backticks: `leave_out="id"`.
 ARGUMENT = re.compile(r"`(\w+)=\"([^\"`]*)\"`")
-OWN = {"seed": "--seed", "epochs": "--epochs", "label-column": "--target"}  # option → learn's
+# Options that have another name in `odt learn`, or need no --set there.
+DIRECT = {"seed": "--seed", "epochs": "--epochs", "label-column": "--target"}
 
 
-def with_own_options(message: str, command: str, options: Collection[str]) -> str:
+def with_learn_options(message: str, command: str, options: Collection[str]) -> str:
     """Returns a message that names options of a command as `odt learn` takes them.
 
     Args:
@@ -26,12 +29,13 @@ def with_own_options(message: str, command: str, options: Collection[str]) -> st
 
 
 def _argument(command: str, options: Collection[str], match: re.Match[str]) -> str:
-    """Returns an argument in backticks, such as `leave_out="id"`, as an option."""
+    """Returns an argument as an option."""
     name = match[1].replace("_", "-")
     return _set(command, name, match[2]) if name in options else match[0]
 
 
 def _option(command: str, options: Collection[str], match: re.Match[str]) -> str:
+    """Returns an option as `odt learn` takes it; unchanged if it is none of the command."""
     name, value = match.groups()
     if name not in options or name == "set":
         return match[0]
@@ -40,6 +44,6 @@ def _option(command: str, options: Collection[str], match: re.Match[str]) -> str
 
 def _set(command: str, name: str, value: str) -> str:
     """Returns an option and its value as `odt learn` takes them."""
-    if (command == DATA and name in OWN) or name in ("seed", "epochs"):
-        return f"{OWN[name]} {value}"
+    if (command == DATA and name in DIRECT) or name in ("seed", "epochs"):
+        return f"{DIRECT[name]} {value}"
     return f"--set {shlex.quote(f'{command}.{name}={value}')}"

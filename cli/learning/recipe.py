@@ -15,7 +15,7 @@ Options: TypeAlias = dict[str, Any]  # value by option, without the dashes in fr
 DATA, HEAD, NEW, TRAIN, QUANTIZE = "gen-datafile", "replace-head", "new", "train", "quantize"
 STEPS = (HEAD, DATA, NEW, TRAIN, QUANTIZE)  # in the order in which they run
 SEEDED = (DATA, HEAD, NEW, TRAIN)  # commands that have an option `seed`
-OFF = ("shuffle", "stratify", "preprocessing")  # switches that are on by default
+ON_BY_DEFAULT = ("shuffle", "stratify", "preprocessing")  # switches
 ARGUMENTS = {HEAD: "model", NEW: "kind"}  # command → key of the recipe that is its argument
 
 
@@ -120,8 +120,11 @@ def words_of(command: str, options: Options) -> list[str]:
     for key, value in options.items():
         if key == ARGUMENTS.get(command):
             words.append(str(value))
-        elif isinstance(value, bool):
-            words += [f"--{key}"] if value else [f"--no-{key}"] if key in OFF else []
+        elif value is True:
+            words.append(f"--{key}")
+        elif value is False:
+            if key in ON_BY_DEFAULT:
+                words.append(f"--no-{key}")
         else:
             values = value if isinstance(value, list) else [value]
             words += [f"--{key}={each}" for each in values]
@@ -129,7 +132,7 @@ def words_of(command: str, options: Options) -> list[str]:
 
 
 def _is_name(base: str) -> bool:
-    """Returns whether a network is one of the package, which has no path."""
+    """Whether a network is one of the package odt-models, and no file."""
     return base in BASES and not os.path.exists(base)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import odt
-from odt.cli.learning.messages import with_own_options
+from odt.cli.learning.messages import with_learn_options
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe, words_of
 from odt.dataclass import dataclass
 from odt.datasets.new_data import load_record
@@ -103,18 +103,21 @@ def call(words: list[str], show: Callable[[str], object]) -> None:
     from odt.cli.main import main
 
     show(shlex.join(["odt", *words]))
-    with own_options(words[0]):
+    with errors_of(words[0]):
         status = main.main(args=words, prog_name="odt", standalone_mode=False)
     if status:
         raise click.exceptions.Exit(int(status))
 
 
 @contextmanager
-def own_options(name: str) -> Iterator[None]:
+def errors_of(name: str) -> Iterator[None]:
     """Names the options of `odt learn` in errors of a command.
 
+    Args:
+        name: the command.
+
     Raises:
-        OdtError: for an error of the command.
+        OdtError: in place of an error of the command.
     """
     from odt.cli.main import main
 
@@ -127,7 +130,7 @@ def own_options(name: str) -> Iterator[None]:
         assert command is not None
         options = {opt.lstrip("-") for p in command.params for opt in p.opts}
         text = e.message if isinstance(e, click.ClickException) else str(e)
-        raise OdtError(with_own_options(text, name, options)) from e
+        raise OdtError(with_learn_options(text, name, options)) from e
 
 
 def evaluate(model: Path, files: Path, train: Options) -> Result:

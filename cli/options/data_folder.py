@@ -1,6 +1,7 @@
 """Option --data: a folder of odt gen-datafile, whose files replace --load-input and the like."""
 
 import os
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from odt.core.options.option import DATA
 from odt.core.storage.reading import listed
 from odt.errors import DataError, OdtError
 
+# Parameters of commands that name data files → kind of file.
 FILES = {"load_input": "input", "load_expected": "output", "calibrate": "input"}
 VALIDATION = {"validation_input": "input", "validation_expected": "output"}
 
@@ -40,27 +42,29 @@ class DataFolder(Option):
         """
         folder = opts.get(str(self.name))
         if folder is not None:
-            known = {p.name: max(p.opts, key=len) for p in ctx.command.params}
-            taken = {name: kind for name, kind in FILES.items() if name in known}
-            for name in (*taken, "source"):
+            flags = {p.name: max(p.opts, key=len) for p in ctx.command.params}
+            kinds = {name: kind for name, kind in FILES.items() if name in flags}
+            for name in (*kinds, "source"):
                 if opts.get(name) is not None:
                     raise OdtError(
-                        f"--data: must be given without {known[name]}, but got both. Leave one out."
+                        f"--data: must be given without {flags[name]}, but got both. Leave one out."
                     )
-            paths = {name: file_of(folder, self.part, kind) for name, kind in taken.items()}
+            paths = {name: file_of(folder, self.part, kind) for name, kind in kinds.items()}
             defaults = dict(ctx.default_map or {})
             if self.validated and not any(
                 opts.get(name) or defaults.get(name) for name in (*VALIDATION, "validation_split")
             ):
-                held = {name: find_file(folder, "validation", k) for name, k in VALIDATION.items()}
-                if all(held.values()):
-                    paths |= held
+                validation = {
+                    name: find_file(folder, "validation", k) for name, k in VALIDATION.items()
+                }
+                if all(validation.values()):
+                    paths |= validation
             ctx.default_map = defaults | paths
         return super().handle_parse_result(ctx, opts, args)
 
 
 def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> Decorator:
-    """Returns the option --data; arguments as of DataFolder."""
+    """Returns the option --data; `part` and `validated` are those of DataFolder."""
     also = ", also validation," if validated else ""
     return click.option(
         "--data",
@@ -91,7 +95,8 @@ def file_of(folder: str, part: str, kind: str) -> str:
         return path
     if not os.path.isdir(folder):
         raise DataError(f"--data {folder}: must be a folder, but is none.")
-    parts = sorted({name.partition(".")[0] for name in _names(folder) if "put" in name})
+    files = [name for name in _names(folder) if re.search(r"\.(input|output)", name)]
+    parts = sorted({name.partition(".")[0] for name in files})
     raise DataError(
         f"--data {folder}: must hold one file {part}.{kind}… of odt gen-datafile, but has files of "
         f"the parts: {listed(parts) or 'none'}. Give other files with their own options."

@@ -1,4 +1,4 @@
-"""Last lines of `odt train`: the files that it wrote, and the commands that go on from there."""
+"""Last lines of `odt train`: the files that it wrote, and the commands that may come next."""
 
 import os
 import shlex

@@ -22,7 +22,7 @@ def find_rate(trainer: odt.Trainer, data: DataSet, fit: FitOptions, png: str | N
         fit: options of `fit`; the seed and the sample weights are used.
         png: path of the plot; None for none.
     """
-    figure = new_figure(figsize=(8, 5)) if png else None
+    figure = new_figure(figsize=(8, 5)) if png else None  # an error now if it cannot be drawn
     with closing(Progress("step")) as bar:
         trainer.session.build().seen = partial(bar, "find rate")
         result = trainer.find_rate(data, seed=fit.seed or 0, sample_weight=fit.sample_weight)

@@ -26,8 +26,9 @@ class ArraySamples:
 
     def __init__(self, data: DataSet) -> None:
         """Takes over the arrays of a data set without weights."""
-        assert data.weights is None
-        self._data, self.length = data, data.length
+        assert data.weights is None, "samples in arrays have no weights"
+        self._data = data
+        self.length = data.length
         columns = data.inputs + data.targets
         self._readings = [_Reading(*each) for each in zip(columns, data.checks, strict=True)]
         self._arrays: Sequence[Array] = [np.asarray(column.rows) for column in columns]

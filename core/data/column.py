@@ -247,7 +247,8 @@ def _words(rows: Rows) -> str:
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
     """Returns advice for rows of the wrong form: a conversion, or a loss that accepts them."""
-    shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
+    shape = rows.shape[1:]
+    classes = math.prod(spec.shape[-1:])
     if rows.shape and sorted(shape) == sorted(spec.shape):
         axes = [0]
         for n in spec.shape:  # the first axis of this length that is not used yet

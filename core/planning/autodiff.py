@@ -236,7 +236,8 @@ class _Builder:
         if row.forward.view(node.attrs, specs):
             (y,) = node.outputs
             base = self.tensor(bound[row.forward.reads[0]])
-            spec, region = self.graph.tensors[y].spec, self.values[base].region
+            spec = self.graph.tensors[y].spec
+            region = self.values[base].region
             at = self.values[base].at
             self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y, at=at)
             return

@@ -66,7 +66,8 @@ class Schedule:
         m = self.micro_batch
         runs = [(at, min(m, samples - at)) for at in range(0, samples, m)]
         each, remainder = divmod(len(runs), self.workers)
-        parts, at = [], 0
+        parts = []
+        at = 0
         for k in range(self.workers):
             size = each + (k < remainder)
             parts.append(runs[at : at + size])

@@ -34,7 +34,8 @@ class BoundBatch:
         # Statistics are read before backward, which reuses their memory.
         self._rest = in_order([worker.bind_statistics(program), backward])
         self._scales = list(zip(program.samples.scales, batch.scales, strict=True))
-        self._team, self._tasks = team, [self._step]
+        self._team = team
+        self._tasks = [self._step]
         self._loss = math.nan
 
     def run(self) -> float:

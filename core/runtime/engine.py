@@ -52,7 +52,8 @@ class Engine:
         """
         self.plans, self.computation, self.schedule = plans, plans.computation, plans.schedule
         self.parameters = parameters
-        self._team, self._arenas = team, arenas
+        self._team = team
+        self._arenas = arenas
         size = self.schedule.micro_batch
         self.plan, self.memory = plans.plans.at(self.computation, size)
         if any(isinstance(e, Call) and e.compiled is None for e in self.plan.entries):
@@ -170,7 +171,7 @@ class Engine:
         """Binds `accumulate` to batches for which no gradients are accumulated before.
 
         Args:
-            samples: as for `run`, like all that follow.
+            samples: as for `run`.
             scales: as for `run`.
             fill: as for `run`.
 
@@ -178,7 +179,8 @@ class Engine:
             A function without arguments; None if a step is more than one compiled call.
         """
         assert self._adding is not None, "a batch was accumulated"
-        runs, parameters = self._adding.runs(samples), self.parameters
+        runs = self._adding.runs(samples)
+        parameters = self.parameters
         program = runs[0][0].program
         prepares = self.packed.arrays or parameters.rounding or parameters.ranges.ends
         one_call = len(runs) == len(runs[0]) == 1 and program.loops is not None
@@ -186,7 +188,8 @@ class Engine:
             return None
         batch = Batch(samples, scales, fill, None, update=1)
         parts = self._workers[0], self._team, self.plans.plans
-        bound, adds = BoundBatch(runs[0][0], batch, *parts), self.sums.adds[0]
+        bound = BoundBatch(runs[0][0], batch, *parts)
+        adds = self.sums.adds[0]
 
         def accumulate() -> float:
             assert not self._accumulated, "this is the first batch of the update"

@@ -163,7 +163,8 @@ class Gradients:
     def _bind_part(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that add or use a worker's part of a gradient."""
         each = [place.gradient(name) for place in places]
-        size, workers = each[0].size, len(each)
+        size = each[0].size
+        workers = len(each)
         ends = [*(size * k // workers // LINE * LINE for k in range(workers)), size]
         part = slice(ends[worker], ends[worker + 1])
         i, (first, *others) = self._tensors[name], [a[part] for a in each]
@@ -180,11 +181,13 @@ class Gradients:
     def _bind_blocks(self, name: str, worker: int, places: Sequence[Place]) -> list[Calls]:
         """Returns the calls that compute a worker's part of a gradient in blocks, and use it."""
         threads = self._plans.threads
-        i, blocks = self._tensors[name], places[worker].array(places[worker].plan.gradients[name])
+        i = self._tensors[name]
+        blocks = places[worker].array(places[worker].plan.gradients[name])
         each = [place.block_of(name) for place in places]
         weight = self._parameters.trained[i]
         ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._plans.blocks)
-        inner, count = weight.size // len(weight), len(ends) - 1
+        inner = weight.size // len(weight)
+        count = len(ends) - 1
         among = len(places) * threads
         each_thread = []
         for k in range(worker * threads, (worker + 1) * threads):

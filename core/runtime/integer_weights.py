@@ -55,7 +55,8 @@ class IntegerWeights:
             repeats = flat.size // (scale.size * inner)
             scale, zero = np.tile(scale, repeats), np.tile(zero, repeats)
             shape, along = (-1, inner), (-1, 1)
-        self._limits, self._integers = quantization.limits, flat
+        self._limits = quantization.limits
+        self._integers = flat
         self._shape = flat.reshape(shape, copy=False).shape
         self._scale = scale.reshape(along).astype(np.float32)
         self._zero = zero.reshape(along).astype(np.float32)

@@ -286,7 +286,8 @@ class Parameters:
 
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None
-        rule, p = self.optimizer.rule, self.trained[i]
+        rule = self.optimizer.rule
+        p = self.trained[i]
         reals = () if i in self._integers else (p,)
         if rule.compiled is None or not fits_compiled(gradient, *reals):
             return partial(self._apply_rule, i, gradient, owned, work)

@@ -114,7 +114,8 @@ class Pass:
 
     def _run(self, first: int, samples: int) -> float:
         """Runs a step; returns its loss."""
-        engine, look = self.engine, self._look()
+        engine = self.engine
+        look = self._look()
         scales = engine.loss_scales(samples, self.reduction)
         batch = engine.schedule.batch
         if samples <= batch:
@@ -150,7 +151,8 @@ class Pass:
         """Returns what sees the outputs of each micro-batch: the metrics, and `look`."""
         if not self._measured:
             return self._outer
-        outer, lock = self._outer, threading.Lock()
+        outer = self._outer
+        lock = threading.Lock()
         first = self.engine.computation.losses[0].output
 
         def look(program: Program, at: int, count: int) -> None:
@@ -204,9 +206,18 @@ def bind_accumulate(
 ) -> Callable[[], float] | None:
     """Binds `accumulate` to the first samples of a source that has others in each step.
 
-    It must begin a new sum of gradients. Returns None if a step is more than one compiled call.
+    Args:
+        engine: the engine.
+        data: source of the samples, without weights.
+        samples: number of samples.
+        reduction: sum_over_batch_size or sum.
+        scale: factor of the loss and its gradients.
+
+    Returns:
+        A function that begins a new sum of gradients and returns the scaled loss; None if a step is
+        more than one compiled call.
     """
-    assert data.weights is None
+    assert data.weights is None, "a bound step reads no weights"
     scales = [scale * s for s in engine.loss_scales(samples, reduction)]
     order = range(samples)
 
@@ -268,7 +279,8 @@ def evaluate(
         totals: further metrics, of several passes together.
         each: called for each sample; the engine must then run single samples.
     """
-    batch, output = engine.schedule.batch, engine.computation.losses[0].output
+    batch = engine.schedule.batch
+    output = engine.computation.losses[0].output
     first = samples = 0
 
     def look(program: Program, at: int, count: int) -> None:

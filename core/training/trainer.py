@@ -283,7 +283,8 @@ class Trainer(Closing):
                 either.
             DataError: if data holds values that no loss can use.
         """
-        watch, evaluate = watch or Watch(), evaluate or self.evaluate
+        watch = watch or Watch()
+        evaluate = evaluate or self.evaluate
         reduction, batch = self.info.reduction, self.info.step_samples
         deadline = time.monotonic() + max_seconds
 

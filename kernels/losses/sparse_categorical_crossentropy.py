@@ -129,7 +129,8 @@ def grad_x(
     divisor: int,
     p: Array | None = None,
 ) -> None:
-    classes, part = dx.shape[-1], attrs.label_smoothing
+    classes = dx.shape[-1]
+    part = attrs.label_smoothing
     find(t, classes, at, first)
     flat = dx.reshape(-1, copy=False)
     if p is None:

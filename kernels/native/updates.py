@@ -177,9 +177,10 @@ def bind_update_integers(
         origin: seed and step, as from `make_origin`, read in each call.
     """
     scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (units.scale, units.zero_point))
-    a, b = (*slots, None, None)[:2]
+    a, b = (*slots, None, None)[:2]  # the kernel has two slots, of which a rule may use fewer
     operands = q, g, a, b, numbers, RULES.index(name), first, q.size, scales, zeros
-    flip, (lo, hi) = 0x80 if q.dtype == np.int8 else 0, limits
+    flip = 0x80 if q.dtype == np.int8 else 0  # sign bit
+    lo, hi = limits
     form = scales.size, inner, flip, float(lo), float(hi)
     return bind("update_integers", *operands, *form, weight, origin)
 

@@ -35,7 +35,7 @@ def check_arguments(
     options: Mapping[str, Any],
     function: Callable[..., Any],
     *others: Callable[..., Any],
-    more: Iterable[str] = (),
+    further: Iterable[str] = (),
     base: str = "",
 ) -> None:
     """Raises OptionError with what to write instead of an argument that a function does not have.
@@ -44,10 +44,10 @@ def check_arguments(
         options: arguments by name.
         function: the function.
         others: other functions that may have the argument.
-        more: names of further arguments of the function.
+        further: names of further arguments of the function.
         base: base class of the function's class, whose table is searched first.
     """
-    names = (*_arguments(function), *more)
+    names = (*_arguments(function), *further)
     if unknown := sorted(options.keys() - set(names)):
         raise unknown_argument(unknown[0], _shown(function), names, others, base)
 
@@ -84,7 +84,10 @@ def unknown_argument(
 
 
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Returns the names of a function's arguments, without self."""
+    """Returns the names of a function's arguments, without self.
+
+    Reads them from its code, because `inspect` is slow to import.
+    """
     if hasattr(function, "__signature__"):
         return tuple(name for name in function.__signature__.parameters if name != "self")
     code = getattr(function, "__wrapped__", function).__code__

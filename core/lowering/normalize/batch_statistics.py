@@ -57,10 +57,11 @@ def centered_tensors(graph: LoweredGraph, nodes: Sequence[Node]) -> set[int]:
     others: set[int] = set()
     for node in reversed(nodes):
         x, *rest = node.inputs
-        is_view = node.op == "RESHAPE" and node.outputs[0] in centered - others
-        if is_view:
-            shapes = (graph.tensors[i].spec.shape[-1:] for i in (x, node.outputs[0]))
-            is_view = next(shapes) == next(shapes)
+        y = node.outputs[0]
+        is_view = node.op == "RESHAPE" and y in centered - others
+        if is_view:  # with the same channels
+            shape, shape_of_view = (graph.tensors[i].spec.shape for i in (x, y))
+            is_view = shape[-1:] == shape_of_view[-1:]
         if is_view or (node.op == BATCH_NORM and node.attrs.batch):
             centered.add(x)
             others.update(rest)

@@ -85,7 +85,8 @@ class _Uses:
         """
         if not call.writes or (self._any_compiled and call.compiled is None):
             return False
-        values, y = self.plan.values, call.arrays[call.writes[0]]
+        values = self.plan.values
+        y = call.arrays[call.writes[0]]
         if any(values[n].region is not Region.ARENA for n in call.values(call.writes)):
             return False
         at = self.first.get(y, -1)

@@ -223,7 +223,7 @@ typedef struct {
   const float *g, *numbers, *scales, *zeros;
   float *a, *b, lo, hi;
   int64_t first, n, units, inner, rule;
-  int32_t flip;
+  int32_t flip; /* sign bit of signed integers, else 0: (q ^ flip) - flip is the value */
   random_sequence sequence;
 } F(integers_job);
 
@@ -274,7 +274,7 @@ static void F(integers_part)(void *job, int part, int parts) {
       float v = real[i] / scales[i] + zeros[i] + noise[i];
       v = v > c.lo ? v : c.lo, v = v < c.hi ? v : c.hi;
       int32_t whole = (int32_t)v;
-      q[i] = (uint8_t)(whole - ((float)whole > v));
+      q[i] = (uint8_t)(whole - ((float)whole > v)); /* rounded down, also below 0 */
     }
   }
 }

@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection, Sequence
 from html import escape
 
-HEAT = "31,111,180"  # red, green and blue of a cell that is as full as possible
+HEAT = "31,111,180"  # red, green and blue of the cells of a matrix
+OPACITY = 0.7  # of the color of a cell that has all of its row
 PADDING = "padding:2px 8px"  # of a cell
 CHART_WIDTH = "440px"
 MAX_HEIGHT = "30em"  # of a block, whose rest is scrolled to
@@ -85,9 +86,10 @@ def heat_table(corner: str, names: Sequence[str], rows: Sequence[Sequence[int]])
     lines = [f"<tr>{head}</tr>"]
     for name, row in zip(names, rows, strict=True):
         total = max(sum(row), 1)
+        colors = (f"rgba({HEAT},{OPACITY * count / total:.2f})" for count in row)
         cells = (
-            f'<td style="{centered};background:rgba({HEAT},{0.7 * count / total:.2f})">{count}</td>'
-            for count in row
+            f'<td style="{centered};background:{color}">{count}</td>'
+            for color, count in zip(colors, row, strict=True)
         )
         title = f'<th style="text-align:left;{PADDING}">{escape(name)}</th>'
         lines.append(f"<tr>{title}{''.join(cells)}</tr>")

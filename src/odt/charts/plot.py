@@ -17,7 +17,8 @@ class Plot:
 
     def __init__(self, title: str, picture: str, charts: Sequence[Chart] = ()) -> None:
         self._title = title
-        self._picture = picture
+        self._picture = picture  # content of an SVG file
+        # Those in the picture, which a notebook shows side by side and matplotlib draws as PNG.
         self._charts = tuple(charts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -32,9 +33,9 @@ class Plot:
                 installed.
         """
         kind = os.path.splitext(os.fspath(path))[1].lower()
-        endings = f"{SVG} or {PNG}" if self._charts else SVG
-        if kind not in endings.split(" or "):
-            raise OptionError("path", f"must end in {endings}", os.fspath(path))
+        endings = (SVG, PNG) if self._charts else (SVG,)
+        if kind not in endings:
+            raise OptionError("path", f"must end in {' or '.join(endings)}", os.fspath(path))
         if kind == PNG:
             draw_png(self._charts, os.fspath(path))
         else:

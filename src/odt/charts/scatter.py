@@ -7,6 +7,7 @@ from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, elem
 from odt.dataclass import dataclass
 
 MAX_POINTS = 1000  # that are drawn; of more, some at equal distances
+LEGEND = 16  # pixels of the legend of line charts, which scatter charts do not have
 MARGIN = 0.05  # of an axis, as a part of the range of the values
 
 
@@ -33,10 +34,12 @@ def scatter(chart: Scatter) -> str:
     points = chart.points[:: max(1, -(-len(chart.points) // MAX_POINTS))]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     if chart.is_diagonal:
-        xs = ys = xs + ys
+        xs = ys = xs + ys  # both axes have the same range
+    else:
+        ys.append(0.0)
+    bottom, top = HEIGHT - BOTTOM, TOP - LEGEND
     x = _axis(xs, LEFT, WIDTH - RIGHT)
-    y = _axis(ys if chart.is_diagonal else [*ys, 0.0], HEIGHT - BOTTOM, TOP - 16)
-    bottom, top = HEIGHT - BOTTOM, TOP - 16
+    y = _axis(ys, bottom, top)
     parts = [f'<text class="name" x="8" y="18">{escape(chart.title)}</text>']
     for tick in y.ticks():
         h = y.at(tick)
@@ -70,7 +73,13 @@ def scatter(chart: Scatter) -> str:
 
 
 def _axis(values: Sequence[float], first: float, last: float) -> Axis:
-    """Returns the axis of some values, with a margin."""
+    """Returns the axis of some values, with a margin.
+
+    Args:
+        values: the values; at least one.
+        first: pixel of the smaller end.
+        last: pixel of the larger end.
+    """
     least, most = min(values), max(values)
     margin = (most - least) * MARGIN or abs(most) * 0.1 or 1.0
     return Axis(least - margin, most + margin, first, last)

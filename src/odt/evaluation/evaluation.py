@@ -262,7 +262,7 @@ def evaluate(
         OptionError: if the loss or a metric does not fit the model.
         UnsupportedError: if odt cannot compute an operator.
     """
-    check_arguments(options, evaluate, more=RECIPE_OPTIONS)
+    check_arguments(options, evaluate, further=RECIPE_OPTIONS)
     source = model if isinstance(model, Model) else Model(file_of(model))
     need_sequences(file_of(source))
     if isinstance(x, NewData):

@@ -20,11 +20,11 @@ MAX_CELL = 1000  # characters of a cell
 
 
 @contextmanager
-def stored(name: str, content: bytes) -> Iterator[Path]:
-    """Writes a file to a temporary folder; of its name only the ending is used.
+def temporary_file(name: str, content: bytes) -> Iterator[Path]:
+    """Writes a file to a temporary folder, which the end of a `with` block removes.
 
     Args:
-        name: name of the file, which anyone may have chosen.
+        name: name of the file, which anyone may have chosen: only its ending is used.
         content: the file.
     """
     ending = ENDING.search(name)
@@ -34,8 +34,21 @@ def stored(name: str, content: bytes) -> Iterator[Path]:
         yield path
 
 
+def with_name(text: str, path: Path, name: str) -> str:
+    """Returns a message that names a file as the user does.
+
+    Args:
+        text: the message.
+        path: temporary path of the file.
+        name: name of the file for the user.
+    """
+    for place in (path, path.parent):
+        text = text.replace(str(place), name)
+    return text
+
+
 def fields_of(record: Record | None) -> list[Mapping[str, Any]]:
-    """Returns the columns of a row that can be typed; none if the inputs are no such row.
+    """Returns the columns of a row that can be typed; none for inputs of another kind.
 
     Args:
         record: the preprocessing record.
@@ -71,7 +84,7 @@ def row_file(record: Record | None, content: bytes) -> bytes:
         raise DataError(f"row: must have the column {printable(lacking[0])}, but has not.")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    assert record is not None
+    assert record is not None, "its table has the columns"
     if record.table.get("header"):
         writer.writerow(columns)
     writer.writerow([cells[name] for name in columns])

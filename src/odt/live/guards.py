@@ -6,6 +6,7 @@ from email.message import Message
 from odt.dataclass import dataclass
 
 MAX_BYTES = 1 << 25  # of a dropped file
+MAX_DIGITS = 12  # of a length; int() takes long for many more
 # Only the page's own script and styles, and pictures within it; nothing of other hosts.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
@@ -47,10 +48,10 @@ class Guard:
         self._token = token
 
     def route(self, headers: Message, path: str) -> str | Refusal:
-        """Returns the part of a path after the token, if the request comes from this machine.
+        """Returns the part of a path after the token; a refusal for requests of other sites.
 
-        The host of a page of another site is not the loopback interface, even if its name leads
-        there.
+        A request has the host of the page's address, which is another one even if its name leads
+        to the loopback interface.
         """
         if headers.get_all("Host", []) not in [[host] for host in self._hosts]:
             return Refusal(403, "The host must be 127.0.0.1 or localhost.")
@@ -60,7 +61,7 @@ class Guard:
         return route
 
     def check_sender(self, headers: Message) -> Refusal | None:
-        """Refuses content that another page sends."""
+        """Returns the refusal of content that another page sends; None for this server's page."""
         if headers.get("Origin") not in {f"http://{host}" for host in self._hosts}:
             return Refusal(403, "The page must be this server's.")
         if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
@@ -68,10 +69,10 @@ class Guard:
         return None
 
     def length(self, headers: Message) -> int | Refusal:
-        """Returns the number of bytes of the content."""
+        """Returns the number of bytes of the content; a refusal if it is unknown or too large."""
         text = headers.get("Content-Length", "")
         if "Transfer-Encoding" in headers or not (text.isascii() and text.isdigit()):
             return Refusal(411, "The length must be given.")
-        if len(text) > 12 or int(text) > MAX_BYTES:
+        if len(text) > MAX_DIGITS or int(text) > MAX_BYTES:
             return Refusal(413, f"A file must have at most {MAX_BYTES >> 20} MB.")
         return int(text)

@@ -11,7 +11,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.core.storage.closing import Closing
 from odt.core.storage.reading import reason
 from odt.errors import OdtError, OptionError
-from odt.live.files import row_file, stored
+from odt.live.files import row_file, temporary_file, with_name
 from odt.live.new_samples import RunModel, record_of
 from odt.live.page import RunView, live_page, title_of
 from odt.live.result_page import results
@@ -56,6 +56,7 @@ class LiveReport(Closing):
         self._paths = [File(folder) for folder in folders]
         self._names = run_names([read_run(path) for path in self._paths])
         self._models = [RunModel() for _ in self._paths]
+        # For each run, the sections of its samples, and the version of its files at that time.
         self._samples = ["" for _ in self._paths]
         self._versions = ["" for _ in self._paths]
         self._computing = threading.Lock()  # models compute one after the other
@@ -107,7 +108,8 @@ class LiveReport(Closing):
             view = RunView.read(path)
             parts |= {f"{name}-{k}": html for name, html in view.parts().items()}
             ended.append(view.has_ended)
-            runs += [view.run] if view.run else []
+            if view.run:
+                runs.append(view.run)
         if len(runs) > 1:
             parts["comparison"] = comparison_section(runs, run_names(runs))
         return Answer.json({"version": version, "parts": parts, "ended": ended})
@@ -119,7 +121,7 @@ class LiveReport(Closing):
             version = RunView.version(self._paths[k])
             if version != self._versions[k]:
                 run = read_run(self._paths[k])
-                sections = sample_sections(run, None, WRONG, self._go_on)
+                sections = sample_sections(run, None, WRONG, self._check_open)
                 self._samples[k] = "".join(sections)
                 self._versions[k] = version
             return Answer.of(self._samples[k], HTML)
@@ -135,19 +137,17 @@ class LiveReport(Closing):
         return self._predicted(query, "row.csv", row_file(record, content))
 
     def _predicted(self, query: Query, name: str, content: bytes) -> Answer:
+        """Predictions for a file; messages name it as the user does."""
         k = self._number(query)
-        with self._computing, stored(name, content) as path:
+        with self._computing, temporary_file(name, content) as path:
             try:
                 predictions = self._models[k].predict(read_run(self._paths[k]), path, name)
             except OdtError as e:
-                text = str(e)
-                for place in (path, path.parent):
-                    text = text.replace(str(place), name or "the file")
-                raise OdtError(text) from e
+                raise OdtError(with_name(str(e), path, name or "the file")) from e
         return Answer.of(results(predictions), HTML)
 
-    def _go_on(self, done: int, total: int) -> None:
-        """Called while an evaluation runs; ends it when the server stops."""
+    def _check_open(self, done: int, total: int) -> None:
+        """Called while an evaluation runs; raises OdtError, which ends it, when the page closes."""
         if self._is_closed:
             raise OdtError("The page has been closed.")
 

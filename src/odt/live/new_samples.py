@@ -19,6 +19,7 @@ from odt.errors import OdtError
 from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array
+from odt.live.files import with_name
 from odt.models.model import Model, file_of, load_model
 from odt.runs.run import BEST, Run
 from odt.runs.sample_origin import Columns
@@ -35,12 +36,12 @@ class TableRow:
     Attributes:
         columns: the columns.
         names: names of the numbers of a sample, of which words have several.
-        given: the numbers.
+        numbers: the numbers.
     """
 
     columns: Columns
     names: Sequence[str]
-    given: Array
+    numbers: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,11 @@ class RunModel(Closing):
             OdtError: if there is no model yet, or the file does not fit it.
         """
         self._load(run)
-        assert self._predictor is not None
-        assert self._model is not None
+        assert self._predictor is not None, "_load sets it"
+        assert self._model is not None, "_load sets it"
         stored = read_record(file_of(self._model))
-        is_trained = bool(model_of(run))  # otherwise the record is that of the model before
-        path_of_record = None if stored and is_trained else _data_record(run)
+        trained = model_of(run)  # without it, the record is that of the model before training
+        path_of_record = None if stored and trained else _data_record(run)
         record = load_record(path_of_record) if path_of_record else stored
         notes: list[str] = []
         x: Any = str(path)
@@ -126,6 +127,7 @@ class RunModel(Closing):
         values = np.empty((1, column.spec.size), column.spec.dtype)
         samples = []
         first = range(min(data.length, MAX_SAMPLES))
+        # `run` yields the outputs of one sample after the other; those of further ones stay out.
         for k, outputs in zip(first, self._predictor.run(data), strict=False):
             column.read([k], values)
             y = outputs[0].reshape(-1).copy()
@@ -143,12 +145,8 @@ class RunModel(Closing):
             )
         if opened is not None:
             opened.show_remarks(notes.append)
-        for place in (path, path.parent):
-            notes = [note.replace(str(place), name) for note in notes]
-        assert self._loaded is not None
-        model = os.path.basename(self._loaded[0])
-        if not is_trained:
-            model = f"weights of {BEST}, the best epoch so far"
+        notes = [with_name(note, path, name) for note in notes]
+        model = os.path.basename(trained) or f"weights of {BEST}, the best epoch so far"
         return Predictions(name, samples, data.length, model, notes)
 
     def close(self) -> None:

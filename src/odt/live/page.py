@@ -79,10 +79,10 @@ class RunView:
         """Returns the state in a sentence."""
         last = run.rows[-1]["epoch"] if run.rows else 0
         total = run.record.get("epochs")
-        of = f" of {total}" if isinstance(total, int) else ""
+        of_all = f" of {total}" if isinstance(total, int) else ""
         if self.has_ended:
-            return f"{str(run.record['state']).capitalize()} after epoch {last}{of}."
-        return f"Training: {last}{of} epochs are complete."
+            return f"{str(run.record['state']).capitalize()} after epoch {last}{of_all}."
+        return f"Training: {last}{of_all} epochs are complete."
 
 
 def title_of(names: Sequence[str]) -> str:

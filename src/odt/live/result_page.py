@@ -31,9 +31,9 @@ def results(predictions: Predictions) -> str:
 def _result(sample: Prediction) -> str:
     """Returns one sample with its input and its bars."""
     bars = _bars(sample)
-    pair = bars + _numbers(sample.row, sample.values) if sample.row else _picture(sample) + bars
+    pair = [bars, _numbers(sample.row, sample.values)] if sample.row else [_picture(sample), bars]
     heading = f"<h4>{escape(sample.label)}</h4>"
-    return f'<article class="result">{heading}<div class="pair">{pair}</div></article>'
+    return f'<article class="result">{heading}<div class="pair">{"".join(pair)}</div></article>'
 
 
 def _order(sample: Prediction) -> Array:
@@ -83,8 +83,8 @@ def _numbers(row: TableRow, values: Array) -> str:
     """Returns a row before and after preprocessing."""
     names = row.names[:MAX_COLUMNS]
     cells = [
-        (name, f"{given:.6g}", f"{value:.6g}")
-        for name, given, value in zip(names, row.given, values, strict=False)
+        (name, f"{number:.6g}", f"{value:.6g}")
+        for name, number, value in zip(names, row.numbers, values, strict=False)  # the first ones
     ]
     return f'<div class="wide">{table(("column", "given", "model input"), cells)}</div>'
 
@@ -101,6 +101,6 @@ def _rows(samples: Sequence[Prediction]) -> str:
         cells = [list(_texts(sample)[0][:2]) for sample in samples]
     rows = []
     for sample, outputs in zip(samples, cells, strict=True):
-        given = sample.row.columns.cells(sample.row.given) if sample.row else []
-        rows.append((sample.label, *outputs, *given[: len(columns)]))
+        inputs = sample.row.columns.cells(sample.row.numbers) if sample.row else []
+        rows.append((sample.label, *outputs, *inputs[: len(columns)]))
     return f'<div class="wide">{table(("sample", *heads, *columns), rows)}</div>'

@@ -81,12 +81,12 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = HOST, int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Stays quiet about a browser that has gone; shows what is a bug."""
+        """Ignores a closed connection; shows the traceback of other errors, which are bugs."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        """Stops to answer and frees the port."""
+        """Stops answering and frees the port."""
         self.shutdown()
         self._thread.join()
         self.server_close()

@@ -22,6 +22,7 @@ from odt.text import duration, figure, table
 # Prefixes of keys that do not count as a difference: they change no result.
 IGNORED = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
 MAX_TEXT = 40  # characters of a value
+NUMBERS = (2, 3, 4, 5)  # columns of the table that are right-aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class RunComparison:
         """Returns the table: best value, its epoch, time and differing options of each run."""
         rows = _rows_of(self, [str(run.path) for run in self.runs])
         cells = [[escaped(c) for c in row] for row in rows]
-        return "\n".join(table(cells, right=(2, 3, 4, 5)))
+        return "\n".join(table(cells, right=NUMBERS))
 
     def __repr__(self) -> str:
         return f"RunComparison({len(self.runs)} runs: {', '.join(str(r.path) for r in self.runs)})"
@@ -50,7 +51,7 @@ class RunComparison:
     def _repr_html_(self) -> str:
         chart = html.row_of_images([svg([self._chart()])], "curves of the runs")
         rows = _rows_of(self, [str(run.path) for run in self.runs])
-        return f"<div>{chart}{html.scrolled(html.table(rows, right=(2, 3, 4, 5)))}</div>"
+        return f"<div>{chart}{html.scrolled(html.table(rows, right=NUMBERS))}</div>"
 
     def save_svg(self, path: Path) -> None:
         """Writes a chart of the value over the epochs of all runs as SVG.

@@ -30,16 +30,15 @@ def regression_section(targets: Array, outputs: Array, names: Sequence[str], abo
         is_finite = np.isfinite(outputs[:, k]) & np.isfinite(targets[:, k])
         true, predicted = targets[is_finite, k].tolist(), outputs[is_finite, k].tolist()
         if true:
-            error = residuals[is_finite, k].tolist()
-            both = (
-                Scatter(names[k], [*zip(true, predicted, strict=True)], "true", "predicted", True),
-                Scatter(names[k], [*zip(predicted, error, strict=True)], "predicted",
-                        "residual: predicted − true", False),
-            )  # fmt: skip
-            charts += [f"<div>{scatter(chart)}</div>" for chart in both]
+            points = [*zip(true, predicted, strict=True)]
+            charts.append(Scatter(names[k], points, "true", "predicted", is_diagonal=True))
+            errors = [*zip(predicted, residuals[is_finite, k].tolist(), strict=True)]
+            label = "residual: predicted − true"
+            charts.append(Scatter(names[k], errors, "predicted", label, is_diagonal=False))
     figures = f'<div class="wide">{table(HEADS, rows, "targets")}</div>'
-    drawn = f'<div class="charts">{"".join(charts)}</div>'
-    return heading("Predicted and true values", about + figures + drawn)
+    pictures = "".join(f"<div>{scatter(chart)}</div>" for chart in charts)
+    content = f'{about}{figures}<div class="charts">{pictures}</div>'
+    return heading("Predicted and true values", content)
 
 
 def _figures(name: str, target: Array, residual: Array) -> tuple[str, ...]:

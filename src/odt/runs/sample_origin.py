@@ -68,14 +68,14 @@ class SampleOrigin:
         recipe: Mapping[str, Any] = sidecar.recipe if sidecar else {}
         kind = recipe.get("kind")
         self.kind = kind if isinstance(kind, str) else ""
+        self.files: list[str] = []
         files = recipe.get(FILES)
-        has_files = sidecar is not None and isinstance(files, list)
-        names = list(map(str, files)) if has_files and files else []
-        self.files = names if sidecar and len(names) == sidecar.samples else []
+        if sidecar and isinstance(files, list) and len(files) == sidecar.samples:
+            self.files = [*map(str, files)]
+        self.columns: Columns | None = None
         columns = recipe.get("columns")
-        is_row = isinstance(columns, list) and len(columns) == size
-        names = list(map(str, columns)) if is_row and columns else []
-        self.columns = Columns(names, recipe.get("table")) if names else None
+        if isinstance(columns, list) and columns and len(columns) == size:
+            self.columns = Columns([*map(str, columns)], recipe.get("table"))
         self._steps = recipe.get("preprocessing", ())
         self.targets: Sequence[str] = ()
         if sidecar:

@@ -73,7 +73,8 @@ def sample_sections(
         return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
     model = load_model(path) if path else best_model(run)
-    loss = loss and _loss(run, loss)
+    if loss:
+        loss = _loss(run, loss)
     with ModelEvaluator(model, loss=loss, reduction=progress_of_run.reduction) as evaluator:
         data, order, inputs = open_samples(run, new_data, evaluator.samples, progress_of_run)
         record = read_record(file_of(model))
@@ -294,7 +295,11 @@ def _matrix(matrix: Array, names: Sequence[str]) -> str:
         total = max(int(matrix[k].sum()), 1)
         cells = ""
         for n, count in enumerate(matrix[k].tolist()):
-            kinds = ["right"] * (n == k) + ["zero"] * (not count)
+            kinds = []
+            if n == k:
+                kinds.append("right")
+            if not count:
+                kinds.append("zero")
             mark = f' class="{" ".join(kinds)}"' if kinds else ""
             cells += f'<td{mark} style="--part:{OPACITY * count / total:.3f}">{count}</td>'
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")

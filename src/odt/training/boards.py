@@ -160,15 +160,17 @@ def _board_of(path: Any, values: Any) -> Board:
     """
     types = {f.name: f.type for f in fields(Board)}
     if not isinstance(values, dict) or values.keys() != types.keys():
-        listed = ", ".join(types)
-        raise OptionError("board", f"must be JSON with the fields {listed}", path)
+        rule = f"must be JSON with the fields {', '.join(types)}"
+        raise OptionError("board", rule, path)
     for name, kind in types.items():
         value = values[name]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if isinstance(value, str) if kind is str else (is_number and value > 0):
-            continue
-        rule = "text" if kind is str else "a number above 0"
-        raise OptionError("board", f"{path}: {name} must be {rule}", value)
+        if kind is str:
+            is_valid, rule = isinstance(value, str), "text"
+        else:
+            is_valid, rule = is_number and value > 0, "a number above 0"
+        if not is_valid:
+            raise OptionError("board", f"{path}: {name} must be {rule}", value)
     return Board(**values)
 
 
@@ -228,6 +230,7 @@ def costs_on(board: Board, forecast: Forecast, training: Computation) -> Costs:
         one = run_seconds(plan, board, entries, cores)
         return one * -(-runs // schedule.workers) * together
 
+    # Sums and updates read two arrays and write one.
     adding = 3 * sum(plan.gradient_nbytes.values()) * (runs if runs > 1 else 0)
     update = 3 * (forecast.parameters + forecast.slots)
     step = batch_seconds(plan) + (adding + update) / board.memory + board.step
@@ -320,8 +323,9 @@ class _Step:
         calls = [entry for entry in self.plan.entries if isinstance(entry, Call)]
         flops = sum(call.flops for call in calls if _rate(call, only) == 1.0)
         # Small differences of large times say little: arithmetic takes at least a tenth of them.
-        found: dict[str, Any] = {name: flops / max(self.seconds - rest, 0.1 * self.seconds)}
-        return replace(board, **found)
+        seconds = max(self.seconds - rest, 0.1 * self.seconds)
+        measured: dict[str, Any] = {name: flops / seconds}
+        return replace(board, **measured)
 
 
 def _dense(hidden: Sequence[int]) -> Model:
@@ -370,8 +374,11 @@ def _processor() -> str:
             values = dict(line.split(":", 1) for line in file if ":" in line)
     except OSError:  # only Linux has it
         values = {}
-    found = {key.strip(): value.strip() for key, value in values.items()}
-    return found.get("model name") or found.get("Model") or platform.machine() or "unknown"
+    about = {key.strip(): value.strip() for key, value in values.items()}
+    for key in ("model name", "Model"):  # on x86-64, and on boards with ARM
+        if name := about.get(key):
+            return name
+    return platform.machine() or "unknown"
 
 
 def _ram() -> int:

@@ -14,6 +14,7 @@ from odt.charts.html import paragraph, row_of_images
 from odt.core.training.passes import unseen
 from odt.text import duration, figure
 from odt.training.callbacks import Callback, Logs
+from odt.training.progress_bar import steps_of_run
 
 INTERVAL = 0.2  # seconds between two updates of the display
 SHARE = 20  # an update takes at most one part in this of the time
@@ -36,20 +37,17 @@ class LiveCurves(Callback):
         self._epoch = 0  # epochs that are complete
         self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
         self._phase = "epoch 0"
-        self._state = ""  # what goes on besides steps; empty for steps
+        self._state = ""  # what runs or has ended besides steps; empty for steps
         self._shown = self._begun = time.monotonic()
         self._interval = INTERVAL
-        self._ended = False
+        self._ended = False  # whether the run ended, and was not interrupted
 
     def on_train_begin(self, logs: Logs) -> None:
         """Begins the display."""
         session = self.trainer.session
-        core = self._core = session.build()
-        steps, epochs = self.params["steps"], self.params["epochs"]
-        if steps is not None and epochs is not None:
-            first, done = session.resume.start(core.info.step_samples, steps)
-            self._total = max(steps * (epochs - first + 1) - done, 0)
-        core.seen = self._seen
+        self._core = session.build()
+        self._total = steps_of_run(session, self.params)
+        self._core.seen = self._seen
         self._show(update=False)
 
     def _seen(self, done: int, total: int) -> None:
@@ -74,8 +72,8 @@ class LiveCurves(Callback):
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Moves the end of the curve."""
         self._done += 1
-        self._sum = self._sum + logs["loss"]
-        self._steps = self._steps + 1
+        self._sum += logs["loss"]
+        self._steps += 1
         self._show_if_due()
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
@@ -129,15 +127,15 @@ class LiveCurves(Callback):
         """Returns the epoch, the step and the time left."""
         epochs = self.params["epochs"] or 0
         steps = self.params["steps"]
-        number = min(self._epoch + bool(self._steps), epochs)
+        complete_or_begun = self._epoch + 1 if self._steps else self._epoch
+        number = min(complete_or_begun, epochs)
         parts = [f"epoch {number} of {epochs}"]
         if self._steps:
             of_all = "" if steps is None else f" of {steps:,}"
             parts.append(f"step {self._steps:,}{of_all}")
             parts.append(f"loss {figure(self._sum / self._steps)}")
         else:
-            last = (f"{name} {figure(line[-1][1])}" for name, line in self._points.items())
-            parts += last
+            parts += (f"{name} {figure(line[-1][1])}" for name, line in self._points.items())
         if self._state:
             parts.append(self._state)
         elif self._done and self._total:

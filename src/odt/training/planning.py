@@ -270,8 +270,8 @@ def plan(
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
-    given = {"epochs": epochs, "validation_split": validation_split, "patience": patience}
-    for name, value in given.items():
+    fit_values = {"epochs": epochs, "validation_split": validation_split, "patience": patience}
+    for name, value in fit_values.items():
         check_option(FIT_OPTIONS[name], value)
     check_option(PLAN_OPTIONS["data_length"], data_length)
     run = _Run(x, y, data_length, epochs, validation_split, patience is not None)
@@ -339,7 +339,7 @@ def _forecast(
         rule = "must be given with `data_length=`, the number of samples"
         raise OptionError("cache_frozen", rule, "one alone")
     recipe = session.recipe
-    info = session.recipe.info
+    info = recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
     runs = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
     reserves = _reserves(session, plans, runs[0], samples)
@@ -347,9 +347,9 @@ def _forecast(
     cached = 0
     if policy:
         runs = split_frozen(plans, runs)
-        size = cache_size(plans, runs[0], info.batch_size, policy)
-        reserves["a cache"] = size.resident
-        cached = size.nbytes
+        cache = cache_size(plans, runs[0], info.batch_size, policy)
+        reserves["a cache"] = cache.resident
+        cached = cache.nbytes
     training, _ = runs
     forecast = fit_budget(
         plans,
@@ -380,7 +380,7 @@ def _forecast(
         duration = measured_time(trainer, data, run_size, opened)
     return MemoryForecast(
         peak=forecast.peak,
-        process=process and process + forecast.peak,
+        process=process + forecast.peak if process else 0,
         limit=session.memory_budget or (board.ram if board else None),
         time=duration,
         parameters=forecast.parameters,

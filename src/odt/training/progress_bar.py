@@ -2,12 +2,28 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 
 from odt.core.training.passes import unseen
 from odt.progress import Progress
 from odt.text import figure
 from odt.training.callbacks import Callback, Logs
+from odt.training.session import Session
+
+
+def steps_of_run(session: Session, params: Mapping[str, int | None]) -> int | None:
+    """Returns the number of steps that a run will take; None if an iterable gives the batches.
+
+    Args:
+        session: the session.
+        params: parameters of callbacks.
+    """
+    steps, epochs = params["steps"], params["epochs"]
+    if steps is None or epochs is None:
+        return None
+    first, done = session.resume.start(session.build().info.step_samples, steps)
+    return max(steps * (epochs - first + 1) - done, 0)
 
 
 class ProgressBar(Callback):
@@ -37,14 +53,9 @@ class ProgressBar(Callback):
     def on_train_begin(self, logs: Logs) -> None:
         """Begins the bar of all steps, of an unknown number if an iterable gives the batches."""
         session = self.trainer.session
-        core = self._core = session.build()
-        steps, epochs = self.params["steps"], self.params["epochs"]
-        total = None
-        if steps is not None and epochs is not None:
-            first, done = session.resume.start(core.info.step_samples, steps)
-            total = max(steps * (epochs - first + 1) - done, 0)
-        self._bar.begin("epoch", total)
-        core.seen = self._seen
+        self._core = session.build()
+        self._bar.begin("epoch", steps_of_run(session, self.params))
+        self._core.seen = self._seen
 
     def _seen(self, done: int, total: int) -> None:
         """Moves the bar of an evaluation."""
@@ -64,8 +75,8 @@ class ProgressBar(Callback):
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Advances the bar."""
         self._done += 1
-        self._sum = self._sum + logs["loss"]
-        self._steps = self._steps + 1
+        self._sum += logs["loss"]
+        self._steps += 1
         self._bar.move(self._done, self._mean)
         if batch + 1 == self.params["steps"]:
             self._bar.clear()  # for the warnings about the epoch
@@ -92,6 +103,7 @@ class EpochLines(ProgressBar):
         super().__init__()
         self._stream = stream
         self._shows_bar = bar
+        self._begun = 0.0  # time at which the epoch began
 
     def on_train_begin(self, logs: Logs) -> None:
         """Begins the bar."""

@@ -35,7 +35,9 @@ def about(seconds: float) -> str:
     """Formats an estimated time with two digits: 26 ms, 0.42 s, 40 s, 12 min."""
     unit, _, scale = next(row for row in UNITS if seconds < row[1])
     value = seconds / scale
-    digits = 0 if value >= 10 else 1 if value >= 1 else 2
+    digits = 2
+    if value >= 1:
+        digits = 0 if value >= 10 else 1
     return f"{value:.{digits}f} {unit}"
 
 
@@ -214,10 +216,9 @@ def _costs(
         clock: function that returns seconds.
     """
     watch = _Steps(TRAINING, clock)
-    for _ in core.train(
-        data, EpochOrder(training, drop_last=False), epochs=10**9, watch=watch, drop_last=False
-    ):
-        pass
+    order = EpochOrder(training, drop_last=False)
+    for _ in core.train(data, order, epochs=10**9, watch=watch, drop_last=False):
+        pass  # until `watch` stops it
     return Costs(watch.seconds, _evaluation(trainer, core, data, evaluated, clock), frozen)
 
 
@@ -229,7 +230,9 @@ def _evaluation(
     numbers = numbers[: max(len(numbers) // batch, 1) * batch]
     seconds = 0.0
     samples = 0
-    for at in range(-batch, len(numbers), batch):
+    for at in range(
+        -batch, len(numbers), batch
+    ):  # the first batch twice, the first time unmeasured
         part = numbers[max(at, 0) : max(at, 0) + batch]
         before = clock()
         trainer.evaluation.validate(data, part, rest=True)
@@ -254,7 +257,8 @@ def _fill(core: engine.Trainer, cache: Any, samples: int, clock: Clock) -> tuple
         core.evaluate(cache, part, rest=True)
         between = clock()
         core.evaluate(cache, part, rest=True)  # this time from the cache
-        seconds += max(2 * between - before - clock(), 0.0)
+        after = clock()
+        seconds += max((between - before) - (after - between), 0.0)
         done += len(part)
         if seconds > FROZEN:
             break

@@ -70,7 +70,8 @@ class Module(Closing):
             self.model = read_onnx_model(*uris, state.odt_state, **options)
         else:
             self.model = RecipeModel(*uris, state.odt_state, **options)
-        self.training, self._state = True, state
+        self.training = True
+        self._state = state
         state.attach(self, self.model.state)
 
     @property
@@ -107,7 +108,8 @@ class Module(Closing):
             batch = self.model.batch(arrays, train=self.training)
             samples = steps.open(self.trainer, forms, batch)
         batch, data = samples
-        trainer, additional = self.trainer, self.model.additional
+        trainer = self.trainer
+        additional = self.model.additional
         outputs = Outputs(trainer, additional, data.length) if additional else None
         loss = np.asarray(steps.run(trainer, batch, data, outputs, train=self.training), np.float32)
         wrap = {type(value) for value in user_inputs} == {OrtValue}

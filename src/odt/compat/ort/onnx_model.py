@@ -64,7 +64,8 @@ class OnnxModel:
         self.input_names = [n for n in names.values() if n not in self._parameters]
         self.output_names = [graph.tensors[i].name for i in graph.outputs]
         self.optimizer: Mapping[str, Any] = NO_OPTIMIZER
-        self.steps, self._rate = Steps(), DEFAULT_RATE
+        self.steps = Steps()
+        self._rate = DEFAULT_RATE
         self._trainer: Trainer | None = None
         self._live: TrainerState | None = None
         self._key: tuple[Any, ...] = ()  # shapes for which the trainer was made
@@ -347,7 +348,8 @@ def _read(path: Path, what: str) -> File:
 
 def _cut(graph: Graph, ends: Sequence[int]) -> Graph:
     """Returns what computes tensors of a graph, without inputs that only the loss reads."""
-    tensors, nodes = set(ends), []
+    tensors = set(ends)
+    nodes = []
     for node in reversed(graph.nodes):
         if tensors.intersection(node.outputs):
             nodes.append(node)

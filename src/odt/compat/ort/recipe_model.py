@@ -43,7 +43,8 @@ class RecipeModel:
         Raises:
             ModelError: if a file cannot be read, or the files do not belong together.
         """
-        self.recipe, self.uri = read_recipe(train_uri, "a training model"), os.fspath(train_uri)
+        self.uri = os.fspath(train_uri)
+        self.recipe = read_recipe(train_uri, "a training model")
         if eval_uri is not None:
             self._check(eval_uri, "an evaluation model")
         path = os.path.join(os.path.dirname(self.uri), self.recipe.model)
@@ -51,7 +52,8 @@ class RecipeModel:
         names = [t.name for t in self.trainer.model.outputs]
         self.additional = [names.index(n) for n in self.recipe.additional_output_names]
         self.trainer.session.outputs = bool(self.additional)
-        self.state, self.steps = self.trainer.state, Steps()
+        self.state = self.trainer.state
+        self.steps = Steps()
         target = "labels" if self._target_kind == LABELS else "target"
         self.input_names = [*(t.name for t in self.trainer.model.inputs), target]
         self.output_names = ["loss", *self.recipe.additional_output_names]
@@ -128,6 +130,7 @@ class RecipeModel:
         return LOSSES[self.trainer.session.samples.losses[0][0]].targets
 
     def _check(self, path: Path, what: str) -> None:
+        """Raises ModelError if another file has not the recipe of this model."""
         if read_recipe(path, what) != self.recipe:
             raise ModelError(
                 f"{os.fspath(path)}: must be equal to {self.uri}, but differs. Give files that one "
@@ -146,8 +149,8 @@ def check_labels(name: str, labels: Array, spec: TensorSpec) -> None:
     Raises:
         DataError: if they are others.
     """
-    rows = labels.ndim > 1 + len(spec.shape) and labels.shape[-1] != 1
-    if rows or labels.dtype.kind not in "iu":
+    are_rows = labels.ndim > 1 + len(spec.shape) and labels.shape[-1] != 1
+    if are_rows or labels.dtype.kind not in "iu":
         raise DataError(
             f"{name}: must be class numbers (N{''.join(f', {n}' for n in spec.shape)}), int32 or "
             f"int64, but got {labels.shape} {labels.dtype}. `argmax(-1)` converts one-hot rows."

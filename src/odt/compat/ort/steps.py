@@ -140,7 +140,8 @@ class Steps:
             self._reset = False
             return loss + batch.constant
         core = trainer.session.build(weighted=batch.weights is not None)
-        size, samples = core.info.batch_size, data.length
+        size = core.info.batch_size
+        samples = data.length
         before = self._begin(core, data, size) if train else {}
         loss = 0.0
         for first in range(0, samples, size):
