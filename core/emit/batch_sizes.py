@@ -120,6 +120,7 @@ def _numbers(rows: Sequence[Row], other: object, digests: dict[tuple[int, int], 
                     else:
                         rest.append(field)
             else:
+                # An array of numbers is the same memory in all tables.
                 rest.append(id(a) if isinstance(a, ctypes.Array) else a)
     return _Numbers(tuple(rest), values)
 
@@ -142,6 +143,7 @@ def _fields(a: Any) -> Iterator[tuple[str, int | float | bytes]]:
 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, int | float]]:
+    """Yields the numbers of a field, which may be an array: how C writes them, and the values."""
     if isinstance(value, ctypes.Array):
         for k, element in enumerate(value):
             yield from _values(f"{name}[{k}]", element)

@@ -81,7 +81,12 @@ class CallWriter:
             else:
                 operands.append(self._operand(a, kind))
         call = f"{function_of(row.name, self._name)}({', '.join(operands)});"
-        yield from ("{", *(f"  {line}" for line in (*before, call)), "}") if before else (call,)
+        if not before:
+            yield call
+            return
+        yield "{"
+        yield from (f"  {line}" for line in (*before, call))
+        yield "}"
 
     def _struct(self, name: str, a: LinearStruct) -> Iterator[str]:
         """Yields the declaration of a struct for the samples."""

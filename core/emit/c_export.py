@@ -82,9 +82,13 @@ class _Piece(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The piece in the table of pieces: without size if its values are converted."""
-        address = "0" if self.integers else self.address
-        return f"{{{address}, {0 if self.axes or self.integers else self.nbytes}}}"
+        """The piece in the table of pieces: bytes that are written as they are, or a mark.
+
+        Size 0 marks values in another order, size 0 without address a bias.
+        """
+        if self.integers:
+            return "{0, 0}"
+        return f"{{{self.address}, {0 if self.axes else self.nbytes}}}"
 
 
 def export_function(
@@ -100,8 +104,8 @@ def export_function(
     Args:
         image: the model file.
         name: prefix of the functions.
-        constants: constants of the kernels, and their addresses in C; these bytes are not there
-            again for the export.
+        constants: constants of the kernels, and their addresses in C; the file takes equal bytes
+            from there.
         block: gets all other bytes that stay.
         averages: whether the file has the moving averages of the weights.
     """
@@ -154,7 +158,7 @@ def export_function(
 def _pieces(
     image: ModelImage, constants: Sequence[tuple[bytes, str]], block: DataBlock
 ) -> Iterator[_Piece]:
-    """Yields the whole file."""
+    """Yields the whole file: weights, constants that are equal in kernels, and the rest between."""
     pieces = [_weights(span) for span in image.spans]
     pieces += [_integers(span, block) for span in image.integers]
     taken = [(p.offset, p.offset + p.nbytes) for p in pieces]
@@ -182,7 +186,8 @@ def _weights(span: Span) -> _Piece:
 
 def _integers(span: IntegerSpan, block: DataBlock) -> _Piece:
     """Returns the piece for a weight that is integers in the file; `block` gets its constants."""
-    address, bias = f"AT(weights_{span.array}, 0)", span.bias
+    address = f"AT(weights_{span.array}, 0)"
+    bias = span.bias
     if bias is None:
         return _Piece(span.offset, span.nbytes, address)
     constants = bias.before, bias.integers, 1 / bias.scale.astype(np.float64)

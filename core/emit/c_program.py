@@ -32,8 +32,9 @@ def header(program: StepProgram, name: str, *, exports: bool) -> str:
         name: prefix of the functions, a C identifier.
         exports: whether there is a function that exports.
     """
-    train, predict = _parameters(program.train), _parameters(program.predict, outputs=True)
-    evaluate, upper = _parameters(program.evaluate), name.upper()
+    upper = name.upper()
+    train, evaluate = _parameters(program.train), _parameters(program.evaluate)
+    predict = _parameters(program.predict, outputs=True)
     scheduled = "" if program.rate.text == "rate" else ", which the schedule scales"
     seeded = ", random seed" if program.origin else ""
     averaged = "; their moving averages" if program.averages else ""
@@ -359,7 +360,7 @@ def _function(
     for run in passes[:-1]:
         yield f"  if (samples <= {run.most}) {{"
         yield from (f"    {line}" for line in body(run))
-        if not name.startswith("double"):
+        if not name.startswith("double"):  # the statements of others return a value themselves
             yield "    return;"
         yield "  }"
     lines = [*body(passes[-1])]
@@ -508,7 +509,7 @@ def _copies(program: StepProgram, name: str) -> Iterator[str]:
     state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
     upper = name.upper()
     averages = [state[k] for k in program.averages]
-    pairs = zip(weights, averages, strict=False)
+    pairs = zip(weights, averages, strict=False)  # none, or one average for each of the weights
     outside = [(f"step ? {average} : {array}", size) for (array, size), (average, _) in pairs]
     ready = f"  if (!is_ready) return {upper}_NOT_READY;"
     yield f"int {name}_get_weights(void *weights) {{"

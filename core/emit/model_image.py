@@ -18,7 +18,7 @@ from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 ONE = np.float32(1).view(np.uint32)  # the first number; all others are finite, too
-PROBES = 2, 120  # integers of the values with which an exporter runs, but for those of reals
+PROBES = 2, 120  # range of the integers with which an exporter runs
 MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers
 
 
@@ -123,7 +123,8 @@ def model_image(
     """
     reals = [k for k, a in enumerate(arrays) if a.dtype == np.float32 and k not in biases]
     others = [k for k in range(len(arrays)) if k not in reals]
-    count, rng = sum(arrays[k].size for k in reals), np.random.default_rng(0)
+    count = sum(arrays[k].size for k in reals)
+    rng = np.random.default_rng(0)
     with _restored(arrays), tempfile.TemporaryDirectory() as folder:
 
         def exported(numbers: Array) -> tuple[bytes, dict[int, bytes]]:
@@ -142,19 +143,21 @@ def model_image(
             integers = {k: integer_bytes(arrays[k], biases.get(k)) for k in others}
             return file.read_bytes(), integers
 
-        if count <= MOST // 2 and all(arrays[k].dtype.itemsize == 1 or k in biases for k in others):
+        are_known = all(arrays[k].dtype.itemsize == 1 or k in biases for k in others)
+        if are_known and count <= MOST // 2:
             numbers = ONE + np.arange(count)
-            one, other = exported(numbers), exported(numbers[::-1] + count)
-            spans = _spans(one[0], other[0], arrays, reals)
+            one, integers_of_one = exported(numbers)
+            other, integers_of_other = exported(numbers[::-1] + count)
+            spans = _spans(one, other, arrays, reals)
             integers = [
-                IntegerSpan(at, k, len(one[1][k]), biases.get(k))
+                IntegerSpan(at, k, len(integers_of_one[k]), biases.get(k))
                 for k in others
-                for at in _places(one[0], other[0], one[1][k], other[1][k])
+                for at in _places(one, other, integers_of_one[k], integers_of_other[k])
             ]
-            image = ModelImage(one[0], spans, integers)
-            whole = sum(span.nbytes for span in spans) >= 4 * count
-            whole = whole and {span.array for span in integers} == {*others}
-            if whole and image.file(arrays) == other[0]:
+            image = ModelImage(one, spans, integers)
+            has_reals = sum(span.nbytes for span in spans) >= 4 * count
+            has_integers = {span.array for span in integers} == {*others}
+            if has_reals and has_integers and image.file(arrays) == other:
                 return image
     raise UnsupportedError(
         f"{path}: must hold all weights that train as float32, or as integers with `qas=`, to be "
@@ -163,7 +166,12 @@ def model_image(
 
 
 def _places(one: bytes, other: bytes, data: bytes, other_data: bytes) -> Iterator[int]:
-    """Yields where a file has some bytes and another file has other ones."""
+    """Yields where a file has some bytes, and another file others.
+
+    Args:
+        one, other: the files.
+        data, other_data: the bytes.
+    """
     at = one.find(data)
     while at >= 0:
         if other.startswith(other_data, at):

@@ -180,7 +180,8 @@ endif()
 
 def _example(program: StepProgram, name: str) -> str:
     """Returns a program that trains on samples from a file."""
-    upper, train = name.upper(), program.train[-1]
+    upper = name.upper()
+    train = program.train[-1]
     arrays = [("input", k, a) for k, a in enumerate(train.inputs)]
     arrays += [("target", k, a) for k, a in enumerate(train.targets)]
     declarations = "\n".join(

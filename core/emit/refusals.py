@@ -27,11 +27,12 @@ def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None
         raise UnsupportedError(
             f"{path}: its training step cannot be a C program, because it has {parts}. {remedies}"
         )
-    assert all(_is_compiled(runs) for program in programs for runs in program.runs)
+    compiled = all(_is_compiled(runs) for program in programs for runs in program.runs)
+    assert compiled, "each call that is not compiled has a reason"
 
 
 def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:
-    """Yields what options ask for, and what to do instead."""
+    """Yields what the trainer's options ask for, and what to do instead."""
     info, parameters = trainer.info, trainer.parameters
     assert parameters.optimizer is not None
     if info.schedule and type(info.schedule) not in IN_C:

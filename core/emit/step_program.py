@@ -163,15 +163,19 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     training = trainer.runtime.engine_of(TRAINING)
     evaluating = trainer.runtime.engine_of(VALIDATION)
     predicting = trainer.runtime.engine(Computation(outputs=True))
-    schedule, optimizer = training.schedule, trainer.parameters.optimizer
-    assert optimizer is not None
-    size, engines = schedule.micro_batch, (training, evaluating, predicting)
-    check_step(trainer, [e.programs.program(0, (size,)) for e in engines], path)
+    optimizer = trainer.parameters.optimizer
+    assert optimizer is not None, "a trainer has one"
+    schedule = training.schedule
+    size = schedule.micro_batch
+    programs = [e.programs.program(0, (size,)) for e in (training, evaluating, predicting)]
+    check_step(trainer, programs, path)
     weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
     adds = training.sums.adds[0]
-    sums += [Weights("micro-batches before", adds)] if size < schedule.batch else []
-    origin, draws = trainer.parameters.origin, bool(training.plan.masks or trainer.info.qas)
-    sums += [Weights("origin of random numbers", origin)] if draws else []
+    if size < schedule.batch:
+        sums.append(Weights("micro-batches before", adds))
+    origin = trainer.parameters.origin
+    if training.plan.masks or trainer.info.qas:  # which draw random numbers
+        sums.append(Weights("origin of random numbers", origin))
     memory = [a.values for a in (*weights, *state, *sums)]
     scales_of: Any = training.loss_scales  # which computes with terms as with numbers
     scales = scales_of(Term("batch"), trainer.info.reduction)
@@ -179,7 +183,7 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     train_arena, train = _passes(training.programs, size, memory, scales, origin)
     evaluate_arena, evaluate = _passes(evaluating.programs, size, memory, scales, origin)
     predict_arena, predict = _passes(predicting.programs, size, memory, scales, origin)
-    regions = Regions([training.programs.program(0, (size,)).arena, *memory])
+    regions = Regions([programs[0].arena, *memory])
     return StepProgram(
         batch=schedule.batch,
         micro_batch=size,
@@ -210,7 +214,9 @@ def _weights(trainer: Trainer) -> list[Weights]:
 def _state(trainer: Trainer) -> list[Weights]:
     """Returns the state of the optimizer, and after it the moving averages of the weights."""
     average = trainer.parameters.average.arrays
-    slots = [*trainer.parameters.slots.items(), *([("average", average)] if average else [])]
+    slots = [*trainer.parameters.slots.items()]
+    if average:
+        slots.append(("average", average))
     return [
         Weights(f"{slot} of {name}", a)
         for slot, arrays in slots
@@ -265,7 +271,8 @@ def _pass(
     origin: Array,
 ) -> Pass:
     """Returns the pass for the samples of a program."""
-    plan, at = program.plan, program.plan.forward_entries
+    plan = program.plan
+    at = plan.forward_entries
     regions = Regions([program.arena, *memory])
 
     def place(a: Array) -> Place:
@@ -301,7 +308,8 @@ def _joined(passes: Sequence[Pass]) -> list[Pass]:
     ]
     joined = []
     for first, end, rows in grouped(tables, places, passes[0].least):
-        last, count = passes[end - 1], len(passes[end - 1].forward)
+        last = passes[end - 1]
+        count = len(last.forward)
         forward, backward = rows[:count], rows[count:]
         joined.append(replace(last, least=passes[first].least, forward=forward, backward=backward))
     return joined

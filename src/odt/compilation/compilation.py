@@ -67,11 +67,11 @@ class CProgram(Printed):
 
     def __str__(self) -> str:
         """Returns the text of `odt compile`."""
-        gradients = (
-            f"gradients and rounded weights {size(self.gradients)}, " if self.gradients else ""
-        )
-        stack = f"; stack: at most {size(self.stack)}" if self.stack else ""
-        parts = ""
+        gradients = stack = parts = ""
+        if self.gradients:
+            gradients = f"gradients and rounded weights {size(self.gradients)}, "
+        if self.stack:
+            stack = f"; stack: at most {size(self.stack)}"
         if self.micro_batch < self.batch_size:
             parts = f" in micro-batches of {self.micro_batch}"
         return (
@@ -138,11 +138,11 @@ def compile(
             raise OptionError("learning_rate", rule, None, "Give `learning_rate=`, such as 0.001.")
 
         def plan(budget: int | None) -> PlannedStep:
-            size = options.get("micro_batch")
+            micro_batch = options.get("micro_batch")
             if budget is None:
-                size = size or session.recipe.info.batch_size
-            chosen = {"micro_batch": size, "workers": 1, "memory_budget": budget}
-            with Trainer(source, **{**options, **chosen}) as trainer:
+                micro_batch = micro_batch or session.recipe.info.batch_size
+            division = {"micro_batch": micro_batch, "workers": 1, "memory_budget": budget}
+            with Trainer(source, **{**options, **division}) as trainer:
                 program = step_program(trainer.session.build(), source.path)
                 return PlannedStep(program, trainer.session)
 

@@ -54,7 +54,8 @@ class Device:
 
     def _within(self, plan: Callable[[int | None], PlannedStep], ram: int) -> PlannedStep:
         """Returns a step whose static memory and stack have at most `ram` bytes."""
-        budget, needs = max(ram - (self.stack or 0), 0), list[tuple[int, int]]()
+        budget = max(ram - (self.stack or 0), 0)
+        needs: list[tuple[int, int]] = []
 
         def need(step: PlannedStep) -> tuple[int, int]:
             """Returns the bytes of memory that a step needs, and those of its stack."""
