@@ -13,7 +13,7 @@ STACK = MappingProxyType(
         "depthwise.c": 3584,
         "elementwise.c": 3584,
         "gather.c": 192,
-        "instance_norm.c": 1152,
+        "instance_norm.c": 2752,
         "integer.c": 3584,
         "normalization.c": 320,
         "pool.c": 1536,
