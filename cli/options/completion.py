@@ -1,50 +1,51 @@
 """Values of options and arguments that the shell completes with Tab."""
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 import click
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+Items: TypeAlias = list[Any]  # of click.shell_completion.CompletionItem, which Tab alone needs
+Complete = Callable[[click.Context, click.Parameter, str], Items]
 MODELS = (".tflite", ".circle", ".onnx")
 RUN = "log.csv"  # file by which the folder of a run is known
 
 
-def items(words: Iterable[str], incomplete: str, other: str = "") -> "list[CompletionItem]":
+def items(
+    words: Collection[str], ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Items:
     """Returns the words that begin as the user has typed.
 
     Args:
         words: possible words.
+        ctx: context of the command.
+        param: the option or argument.
         incomplete: what the user has typed.
-        other: kind of paths that the shell completes if no word fits: file, dir, or none.
     """
-    from click.shell_completion import CompletionItem
+    fitting = [word for word in words if word.startswith(incomplete)]
+    completed = click.Choice(fitting).shell_complete(ctx, param, "")
+    for item, word in zip(completed, fitting, strict=True):
+        item.value = word  # Choice spells it with dashes
+    return completed
 
-    fitting = [CompletionItem(word) for word in words if word.startswith(incomplete)]
-    return fitting or ([CompletionItem(incomplete, type=other)] if other else [])
 
-
-def complete_words(words: Callable[[], Iterable[str]]) -> Complete:
+def complete_words(words: Callable[[], Collection[str]]) -> Complete:
     """Returns the completion of a parameter whose values are some words."""
-    return lambda ctx, param, incomplete: items(words(), incomplete)
+    return lambda ctx, param, incomplete: items(words(), ctx, param, incomplete)
 
 
-def complete_models(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
+def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Completes the name of a model file; other files and folders if there is none."""
-    return items(_paths(incomplete, lambda p: p.lower().endswith(MODELS)), incomplete, "file")
+    models = _paths(incomplete, lambda path: path.lower().endswith(MODELS))
+    fitting = items(models, ctx, param, incomplete)
+    return fitting or click.Path().shell_complete(ctx, param, incomplete)
 
 
-def complete_runs(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Completes the name of the folder of a run; other folders if there is none."""
-    return items(_paths(incomplete, _is_run), incomplete, "dir")
+    runs = items(_paths(incomplete, _is_run), ctx, param, incomplete)
+    return runs or click.Path(file_okay=False).shell_complete(ctx, param, incomplete)
 
 
 def _is_run(path: str) -> bool:

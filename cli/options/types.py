@@ -70,7 +70,7 @@ class Word(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
         """Returns the words that begin as the user has typed."""
-        return items(map(_kebab, self.words), incomplete)
+        return items([*map(_kebab, self.words)], ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
@@ -175,7 +175,7 @@ class ScheduleText(click.ParamType["Schedule"]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
         """Returns the words that begin as the user has typed."""
-        return items(map(_kebab, SCHEDULES), incomplete)
+        return items([*map(_kebab, SCHEDULES)], ctx, param, incomplete)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -26,7 +26,7 @@ def completed(*words: str) -> list[str]:
         (("new", "ds"), ["ds-cnn"]),
         (("docs", "glos"), ["glossary"]),
         (("docs", "xyzzy"), []),
-        (("gen-datafile", "fashion"), ["fashion_mnist"]),
+        (("gen-datafile", "fashion_"), ["fashion_mnist"]),
     ],
 )
 def test_words_are_completed(words: tuple[str, ...], values: list[str]) -> None:
