@@ -33,7 +33,7 @@ TASKS = {
     "Choose a model": ("new", "replace-head", "inspect", "check", "plan"),
     "Train and evaluate": ("train", "eval", "predict", "report", "checkpoint", "lora"),
     "Change models": ("quantize", "convert", "verify", "cut", "join", "circle-plus-gen", "package"),
-    "Train on devices": ("artifacts", "compile", "personalize", "fed"),
+    "Train on devices": ("benchmark-board", "artifacts", "compile", "personalize", "fed"),
 }
 # Word that people try → what they look for.
 HINTS = {
