@@ -162,7 +162,7 @@ def message(ctx: click.Context, e: OdtError) -> str:
 def summary(name: str) -> str:
     """Returns the first line of the docstring of a command's module."""
     spec = importlib.util.find_spec(_module(name))
-    assert spec is not None
+    assert spec is not None, "each command has a module"
     loader: Any = spec.loader  # importlib.abc, which has its type, imports tempfile and more
     return str(loader.get_source(spec.name)).partition("\n")[0].strip('"')
 

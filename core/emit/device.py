@@ -1,11 +1,11 @@
 """The memory that a C program takes on its device."""
 
+from odt.core.emit.c_data import ALIGNMENT
 from odt.core.emit.kernel_files import source_of
 from odt.core.emit.step_program import StepProgram
 from odt.kernels.native.stack import PROGRAM, STACK
 from odt.kernels.native.target import TARGETS
 
-ALIGNMENT = 64  # bytes, of each array
 COUNTERS = 256  # bytes of the number of steps, the learning rate, and data of the C library
 
 

@@ -33,8 +33,9 @@ def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None
 
 def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:
     """Yields what the trainer's options ask for, and what to do instead."""
-    info, parameters = trainer.info, trainer.parameters
-    assert parameters.optimizer is not None
+    info = trainer.info
+    parameters = trainer.parameters
+    assert parameters.optimizer is not None, "a trainer has one"
     if info.schedule and type(info.schedule) not in IN_C:
         yield f"the schedule {info.schedule}", "Give `schedule=cosine`."
     if parameters.ranges.ends:

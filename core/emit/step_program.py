@@ -334,7 +334,8 @@ def _rate(schedule: Schedule | None) -> Term:
     Raises:
         OptionError: if the schedule needs a number of steps and has none.
     """
-    peak, count = Term("rate"), Term("step") - 1  # updates before the step
+    peak = Term("rate")
+    count = Term("step") - 1  # updates before the step
     if schedule is None:
         return peak
     computes_with_terms: Any = schedule
@@ -342,14 +343,14 @@ def _rate(schedule: Schedule | None) -> Term:
     warmup = schedule.warmup_steps
     if not warmup:
         return scaled.rate(count)  # type: ignore[no-any-return]
-    grown, rest = peak * (count + 1) / warmup, scaled.rate(count - warmup)
-    return chosen(count < warmup, grown, rest)
+    grown = peak * (count + 1) / warmup
+    return chosen(count < warmup, grown, scaled.rate(count - warmup))
 
 
 def _numbers(parameters: Parameters) -> list[Numbers]:
     """Returns the numbers of updates as terms, for each factor of the learning rate."""
     optimizer = parameters.optimizer
-    assert optimizer is not None
+    assert optimizer is not None, "a trainer has one"
     rule: Any = optimizer.rule.compiled  # which computes with terms as with numbers
     numbers = []
     for factor, array in parameters.update_numbers.items():

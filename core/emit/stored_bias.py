@@ -43,8 +43,9 @@ def stored_biases(model: Model, changed: Collection[int]) -> Iterator[tuple[int,
         changed: weights whose scales training changes.
     """
     for x, w, b in integer_biases(model):
-        old, integers = model.quantization.get(b), model.graph.tensors[b].data
-        assert integers is not None
+        old = model.quantization.get(b)
+        integers = model.graph.tensors[b].data
+        assert integers is not None, "biases are constants"
         if integers.dtype == INT32 and w not in changed and not (old and old.zero_point.any()):
             steps = bias_quantization(old, layer_scale(model, x, w))
             scale = np.broadcast_to(steps.scale, integers.shape)

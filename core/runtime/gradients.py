@@ -275,7 +275,7 @@ class Gradients:
 def _tensor(plan: Plan, name: str) -> int:
     """Returns the tensor index of a parameter, by the name of its value."""
     tensor = plan.values[name].tensor
-    assert tensor is not None
+    assert tensor is not None, "parameters are tensors"
     return tensor
 
 

@@ -229,7 +229,7 @@ class Parameters:
     def _compiled_update(self, factor: float) -> CompiledUpdate:
         """The kernel of this step's update, and its numbers, by factor of the learning rate."""
         assert self.optimizer is not None
-        assert self.optimizer.rule.compiled is not None
+        assert self.optimizer.rule.compiled is not None, "others are not bound"
         rate, step = self._rate * factor, max(self.step, 1)
         return self.optimizer.rule.compiled(self.optimizer.attrs, rate, step)
 

@@ -284,8 +284,8 @@ def evaluate(
     first = samples = 0
 
     def look(program: Program, at: int, count: int) -> None:
-        assert each is not None
-        assert count == 1
+        assert each is not None, "without it, nothing looks at samples"
+        assert count == 1, "the engine runs single samples"
         factor = 1 if reduction == "sum" else samples  # of the mean over the batch
         loss = factor * sum(float(a[0]) for a in program.losses)
         y, t = program.outputs[output], program.targets[0]

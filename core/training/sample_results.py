@@ -51,7 +51,7 @@ class SampleResults:
         order = np.argsort(-self.losses, kind="stable")
         if self.probability is None:
             return order
-        assert self.true is not None
+        assert self.true is not None, "samples with probabilities have classes"
         return order[self.true[order] != self.predicted[order]]  # type: ignore[index]
 
     def add(self, sample: int, loss: float, y: Array, t: Array) -> None:

@@ -317,7 +317,7 @@ class Trainer(Closing):
                 is_worse = True
             epoch = Epoch(number, run.result(), result, is_worse)
             if is_worse:
-                assert self.undo is not None
+                assert self.undo is not None, "without it, no epoch is judged"
                 self.undo.before.restore()
                 self.set_rate(self.info.learning_rate / DIVISOR)
                 self.best.waited += 1

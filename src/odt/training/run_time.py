@@ -176,7 +176,7 @@ def measured_time(
     session = trainer.session
     core = session.build(size.samples)
     opened += clock() - before
-    assert core.parameters.optimizer is not None
+    assert core.parameters.optimizer is not None, "a trainer has one"
     core.parameters.optimizer.learning_rate = 0.0  # the weights stay as they are
     batch = core.info.step_samples
     known = data or Repeated(session.samples, min(size.samples, 2 * batch))

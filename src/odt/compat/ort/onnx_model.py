@@ -123,7 +123,7 @@ class OnnxModel:
         """The trainer; of the shapes in the file if there was no batch yet."""
         if self._trainer is None:
             self._make({})
-        assert self._trainer is not None
+        assert self._trainer is not None, "_make sets it"
         return self._trainer
 
     @property

@@ -91,7 +91,7 @@ class Steps:
         if self._last is None or forms != self._forms:
             return None
         batch, data = self._last
-        assert batch.arguments is not None
+        assert batch.arguments is not None, "`open` keeps no other batches"
         data.replace([arrays[k] for k in batch.arguments])
         return self._last
 
