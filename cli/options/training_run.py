@@ -58,7 +58,7 @@ class TrainingData:
 
 def load_training() -> None:
     """Imports what `odt train` imports when it runs, whose memory a forecast counts."""
-    for name in ("numpy.random", "odt.cli.output.training_log"):  # shuffling draws numbers
+    for name in ("numpy.random", "odt.cli.output.training_log"):  # the first one for shuffling
         importlib.import_module(name)
 
 
@@ -69,7 +69,7 @@ def refuse_alone(option: str, value: object, other: str, companion: object) -> N
 
 
 def keep_outputs(options: TrainOptions) -> None:
-    """Lets training go on if stdout is closed, so that its files are written.
+    """Checks the options, and lets training continue if stdout is closed but it writes files.
 
     Raises:
         OdtError: for options that would have no effect.

@@ -47,6 +47,7 @@ def check_finite(rows: Array) -> tuple[int, str] | None:
 
 
 def _finite(rows: Array) -> bool:
+    # A finite sum of squares has finite values; that of finite values may be infinite.
     if rows.size <= FEW and math.isfinite(np.vdot(rows, rows)):
         return True
     return math.isfinite(rows.min()) and math.isfinite(rows.max())

@@ -36,7 +36,7 @@ def _whole(value: Any) -> int:
 
 
 def _by_name(value: Any) -> tuple[tuple[str, str], ...]:
-    pairs = [text.rpartition("=") for text in _texts(value)]
+    pairs = [text.rpartition("=") for text in _texts(value)]  # names may have an =
     return tuple((name, last) for name, _, last in pairs)
 
 

@@ -175,7 +175,7 @@ def _run(
         outputs: array (N, …) for the outputs.
         student: specs of one sample of the student.
         core: trainer of the student.
-        budget: bytes that training may use; None for no limit.
+        budget: bytes that the process may use; None for no limit.
 
     Raises:
         OptionError: if inputs or output are not those of the student, or the budget is too small.
