@@ -51,10 +51,10 @@
     __asm__("" : "+r"(p)); \
   } while (0)
 
-/* Runs statements `count` times, for u = 0 to 3 in turn, and `advance` after each four runs. Each run
-   is a basic block, because it may be the last one: the engines of browsers move the loads of a
-   block before its arithmetic, and only the vectors of one run fit into their registers. With gcc
-   for SSE, this saves a tenth of a step, too. The base in wheels stays smaller without it. */
+/* Runs statements `count` times, for u = 0 to 3 in turn, and `advance` after each four. Each run is
+   a basic block, because it may be the last one: the engines of browsers move the loads of a block
+   before its arithmetic, and only the vectors of one run fit into their registers. With gcc for
+   SSE, this saves a tenth of a step, too. The base in wheels stays smaller without it. */
 #define FOUR_BLOCKS(u, count, advance, ...)                    \
   for (int32_t left = (int32_t)(count); left > 0; left -= 4) { \
     UNROLL(u, 4, __VA_ARGS__; if (left == u + 1) break);       \
