@@ -12,7 +12,7 @@ show() {
     "$@"
 }
 
-echo "Fashion-MNIST (c) 2017 Zalando SE, MIT licence: 2,000 images for training, 500 for testing."
+echo "Fashion-MNIST (c) 2017 Zalando SE, MIT license: 2,000 images for training, 500 for testing."
 show odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out"
 show odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/cnn.circle" --seed 1
 show odt inspect "$out/cnn.circle"

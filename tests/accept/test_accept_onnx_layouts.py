@@ -1,6 +1,6 @@
 """No step on a real ONNX file transposes a weight, and few transposes are left in its plans.
 
-The files are those of onnx/ in the data, whose README states their licences.
+The files are those of onnx/ in the data, whose README states their licenses.
 """
 
 from pathlib import Path

@@ -22,7 +22,7 @@ def test_each_model_has_one_origin_and_a_name_of_its_own() -> None:
     for model in models:
         assert ("package" in model) != ("repository" in model and "commit" in model), model
         assert len(model["sha256"]) == 64, model
-        assert model["licence"], model
+        assert model["license"], model
 
 
 def test_a_file_of_a_repository_is_found_by_its_sum(

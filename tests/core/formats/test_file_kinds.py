@@ -22,7 +22,7 @@ import odt
 from odt.cli.main import main
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
-LICENCE = b"/* Copyright\n" + b" * Licensed under some licence, at some length\n" * 40 + b" */\n"
+LICENSE = b"/* Copyright\n" + b" * Licensed under some license, at some length\n" * 40 + b" */\n"
 
 
 def zipped(*names: str) -> bytes:
@@ -109,7 +109,7 @@ KINDS: Mapping[str, tuple[bytes, str, str]] = {
     "lfs": (LFS, "a pointer of Git LFS", "git lfs pull"),
     "web page": (b"\n<!DOCTYPE html>\n<html>", "a web page", "Download the file itself"),
     "c": (b"unsigned char model[] = {\n  0x1c, 0x00,", "C source", "python3 -c"),
-    "c with licence": (LICENCE + b"const uint8_t m[] = {\n", "C source", "python3 -c"),
+    "c with license": (LICENSE + b"const uint8_t m[] = {\n", "C source", "python3 -c"),
     "text": (b"cat\ndog\nbird\n", "a text file", "Give a .tflite"),
     "checkpoint": (b"odt ckpt" + bytes(64), "a checkpoint", "checkpoint="),
 }
