@@ -34,17 +34,17 @@ NAME = "benchmarks"
 PAGE = """\
 # Benchmarks
 
-`make bench` measures training steps of {rows} pairs of a network and a batch size in odt and in
-other systems: Adam, float32, two threads, random data, and the same weights. All systems are
-installed from wheels. The table and the chart are of this processor:
+`make bench` measures training steps in odt and in other systems, for {rows} pairs of a network and
+a batch size. All use Adam, float32, two threads, random data, and the same initial weights. All
+systems are installed from wheels. The figures in the table and the chart are of this processor:
 {processors}.
 
 {table}
 
 ![Step time and memory of odt, over the best peer](benchmarks.png)
 
-The chart has all rows; below 1, odt is faster or takes less memory. Rows named *shipped*
-train files of other projects, which PyTorch and ONNX Runtime do not read.
+The chart has all pairs; below 1, odt is faster or takes less memory. Networks named *shipped* are
+files of other projects, which PyTorch and ONNX Runtime do not read.
 
 [benchmarks.json](benchmarks.json) has every figure: step time, peak memory and time to the
 first loss of each system, and of odt with other kernels, within a memory budget and with cached
@@ -58,15 +58,15 @@ width and depth; and the ratios to the fastest peer on other processors.
   alone.
 - Processes take turns, odt first and last. Each figure is the median over the processes of a
   system, and each process gives the median of its steps.
-- Disturbed runs are left out if others exist: other processes used {others} cores or more, or a
-  busy host slowed matrix products before or after the run to less than {speed} of the best
-  rate. `*` marks figures of disturbed runs alone.
+- A run is disturbed if other processes used {others} cores or more, or if a busy host slowed matrix
+  products before or after the run to less than {speed} of the best rate. Disturbed runs are left
+  out if others exist; `*` marks figures of disturbed runs alone.
 - Memory is the peak of resident memory, less that of a process with Python, NumPy and a batch,
   in MB of 2²⁰ bytes. The time to the first loss includes imports, reading the model, planning
   and one step.
-- Layers of stride 2 are padded as in TFLite by odt, onert and LiteRT, and equally on both sides
-  by PyTorch and ONNX Runtime: the arithmetic is the same, but the loss differs. The first loss
-  of systems with equal padding agrees to {same}{exceptions}.
+- odt, onert and LiteRT pad layers of stride 2 as in TFLite; PyTorch and ONNX Runtime pad both
+  sides equally. The amount of arithmetic is the same, but the loss differs. The first losses of
+  systems with the same padding agree to {same}{exceptions}.
 """
 
 
@@ -178,7 +178,7 @@ def text(content: Mapping[str, Any]) -> str:
         others=MAX_OTHERS,
         speed=LEAST_SPEED,
         same=f"{SAME_LOSS:.1%}",
-        exceptions=f", except {'; '.join(others)}" if others else "",
+        exceptions=f", except for {'; '.join(others)}" if others else "",
     )
     if content["not_measured"]:
         page += "\n## Not measured\n\n" + "".join(f"- {why}\n" for why in content["not_measured"])
