@@ -46,10 +46,10 @@ systems are installed from wheels. The figures in the table and the chart are of
 The chart has all pairs; below 1, odt is faster or takes less memory. Networks named *shipped* are
 files of other projects, which PyTorch and ONNX Runtime do not read.
 
-[benchmarks.json](benchmarks.json) has every figure: step time, peak memory and time to the
-first loss of each system, and of odt with other kernels, within a memory budget and with cached
-frozen layers; multiplications of a forward pass; start-up; installed size; scaling with batch,
-width and depth; and the ratios to the fastest peer on other processors.
+[benchmarks.json](benchmarks.json) has every figure: step time, peak memory and time to the first
+loss of each system, also of odt with other kernels, within a memory budget and with cached frozen
+layers. It also has the multiplications of a forward pass, start-up, installed size, scaling with
+batch, width and depth, and the ratios to the fastest peer on other processors.
 
 ## How it is measured
 
