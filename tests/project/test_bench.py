@@ -178,7 +178,7 @@ def test_first_losses_are_the_same_where_systems_pad_alike(
     found += [result("LiteRT, forward", 1.0, work=work) | {"first_loss": 9.0}] * 2
     assert other_losses(found) == expected
     page = page_of(found)
-    exceptions = f", except for {expected[0]}" if expected else "."
+    exceptions = f", except for\n  {expected[0]}" if expected else "."
     assert f"same padding agree to 0.1%{exceptions}" in page
 
 

@@ -178,7 +178,7 @@ def text(content: Mapping[str, Any]) -> str:
         others=MAX_OTHERS,
         speed=LEAST_SPEED,
         same=f"{SAME_LOSS:.1%}",
-        exceptions=f", except for {'; '.join(others)}" if others else "",
+        exceptions=f", except for\n  {'; '.join(others)}" if others else "",
     )
     if content["not_measured"]:
         page += "\n## Not measured\n\n" + "".join(f"- {why}\n" for why in content["not_measured"])
