@@ -113,7 +113,7 @@ def capture(
         best: weights of the best epoch.
         before: state before the current epoch, by role and tensor.
     """
-    assert parameters.optimizer is not None
+    assert parameters.optimizer is not None, "parameters that train have an optimizer"
     check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
     groups = _groups(parameters, best, before)
@@ -174,8 +174,8 @@ def matching(
 ) -> dict[tuple[str, str], list[Array]]:
     """Returns the arrays of the parameters by tensor and role; arguments as for `restore`.
 
-    Frozen weights are not parameters; core/checkpoints/frozen.py compares them. The optimizer
-    begins anew if the checkpoint was written before the first step, without its state.
+    Frozen weights are not parameters; core/checkpoints/frozen.py compares them. A checkpoint that
+    was written before the first step may lack the optimizer's state, which then begins anew.
 
     Raises:
         ModelError: if model or optimizer differ, with a table of the differences.
@@ -194,7 +194,7 @@ def matching(
         if _kind(a) != _kind(entry):
             rows.append((f"{printable(name)} ({printable(role)})", _show(a), _show(entry)))
             differing.append((name, role))
-    assert parameters.optimizer is not None
+    assert parameters.optimizer is not None, "parameters that train have an optimizer"
     optimizer = parameters.optimizer.rule.name
     if checkpoint.optimizer != optimizer:
         rows.insert(0, ("optimizer", optimizer, printable(checkpoint.optimizer)))
@@ -304,6 +304,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _kind(a: Array | Entry | None) -> tuple[tuple[int, ...], str] | None:
+    """Returns shape and dtype; None for an absent array."""
     if a is None:
         return None
     return a.shape, a.dtype if isinstance(a, Entry) else a.dtype.name

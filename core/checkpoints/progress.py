@@ -56,7 +56,8 @@ ORDER = (
     "temperature",
     "undo",
 )
-# Files without the field are from when odt trained tensors that share a buffer as one weight.
+# Earlier versions of odt, which did not write the field, trained tensors that share a buffer as one
+# weight.
 EARLIER_VALUES: Mapping[str, Any] = {"tied_by_buffer": True}
 INPUTS = "input_values"  # is in the header only if it is not empty
 # Options that checkpoints hold in the form of TrainingInfo.
@@ -95,8 +96,8 @@ class Progress(CheckpointOptions):
         sample_weight: checksum of the weights of single samples; empty for none.
         augment: augmentations, as on the command line; empty for none.
         input_values: inputs with values of the user's, as on the command line; empty for none.
-        undo: what undoing an epoch needs, if the learning rate is the default; empty for a given
-            rate.
+        undo: what undoing an epoch needs, if the learning rate is the default; empty if a user
+            gave a rate.
     """
 
     step: int = 0

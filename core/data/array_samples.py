@@ -30,7 +30,8 @@ class ArraySamples:
         self._data = data
         self.length = data.length
         columns = data.inputs + data.targets
-        self._readings = [_Reading(*each) for each in zip(columns, data.checks, strict=True)]
+        pairs = zip(columns, data.checks, strict=True)
+        self._readings = [_Reading(column, check) for column, check in pairs]
         self._arrays: Sequence[Array] = [np.asarray(column.rows) for column in columns]
 
     def replace(self, arrays: Sequence[Array]) -> None:
@@ -42,10 +43,9 @@ class ArraySamples:
         for reading, array, out in zip(
             self._readings, self._arrays, (*inputs, *targets), strict=True
         ):
-            part = array
-            if len(out) != self.length:
-                part = array[samples[0] : samples[-1] + 1]
-            if not reading.read(part, out):
+            is_whole = len(out) == self.length
+            rows = array if is_whole else array[samples[0] : samples[-1] + 1]
+            if not reading.read(rows, out):
                 self._as_data_set().read(samples, inputs, targets)  # raises the error
 
     def check_all(self) -> None:
@@ -61,24 +61,24 @@ class _Reading:
 
     def __init__(self, column: Column, check: Check) -> None:
         self._column, self._check = column, check
-        dtypes = column.rows.dtype, column.spec.dtype
-        integers = all(dtype.kind in "iu" for dtype in dtypes)
-        changes = column.file is not None or column.scale or column.quantization is not None
-        self._copies = not changes and (integers or dtypes[0] == dtypes[1])
-        self._narrows = dtypes[0] != dtypes[1]
-        # Labels that pass the check fit.
-        self._checks_first = self._copies and integers and isinstance(check, LabelCheck)
+        dtype, model_dtype = column.rows.dtype, column.spec.dtype
+        are_integers = dtype.kind in "iu" and model_dtype.kind in "iu"
+        is_plain = column.file is None and not column.scale and column.quantization is None
+        self._copies = is_plain and (are_integers or dtype == model_dtype)
+        self._narrows = dtype != model_dtype
+        # Labels that pass the check fit into the model's dtype.
+        self._checks_first = self._copies and are_integers and isinstance(check, LabelCheck)
 
-    def read(self, part: Array, out: Array) -> bool:
+    def read(self, rows: Array, out: Array) -> bool:
         """Reads samples; returns whether their values pass the check."""
         if not self._copies:
-            self._column.with_rows(part).read(slice(0, len(part)), out)
+            self._column.with_rows(rows).read(slice(0, len(rows)), out)
             return self._check(out) is None
-        if self._checks_first and self._check(part) is not None:
+        if self._checks_first and self._check(rows) is not None:
             return False
-        values = out.reshape(part.shape, copy=False)
-        values[...] = part
+        values = out.reshape(rows.shape, copy=False)
+        values[...] = rows
         if self._checks_first:
             return True
-        fits = not self._narrows or bool((values == part).all())
+        fits = not self._narrows or bool((values == rows).all())
         return fits and self._check(out) is None

@@ -74,8 +74,8 @@ class Column:
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
         out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
-        quantized = self.quantization
-        real = out if quantized is None else np.empty(out.shape, np.float32)
+        quantization = self.quantization
+        real = out if quantization is None else np.empty(out.shape, np.float32)
         try:
             self._fill(samples, real)
         finally:
@@ -83,10 +83,10 @@ class Column:
                 self.file.check()
         if self.scale:
             rescale(real, self.scale)
-        if quantized is not None:
+        if quantization is not None:
             if not np.isfinite(real).all():
                 raise DataError(f"{self.name}: values must be finite to be quantized.")
-            out[...] = quantize(real, quantized, out.dtype)
+            out[...] = quantize(real, quantization, out.dtype)
         if self.pages is not None:
             self.pages.count(len(out))
 
@@ -104,13 +104,13 @@ class Column:
         if self.rows.dtype == out.dtype:
             self._read(samples, out)
             return
-        integers = self.rows.dtype.kind in "iuf" and out.dtype.kind in "iu"
-        if integers and not np.can_cast(self.rows.dtype, out.dtype):
+        gives_integers = self.rows.dtype.kind in "iuf" and out.dtype.kind in "iu"
+        if gives_integers and not np.can_cast(self.rows.dtype, out.dtype):
             wide = np.empty(out.shape, self.rows.dtype)
             self._read(samples, wide)
             self._narrow(samples, wide, out)
         else:
-            with np.errstate(over="ignore"):  # infinity is found when values are checked
+            with np.errstate(over="ignore"):  # checks of values detect infinity
                 self._read(samples, out)
 
     def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
@@ -121,7 +121,7 @@ class Column:
         elif isinstance(samples, slice):
             np.copyto(out, self.rows[samples], casting="same_kind")
         elif self._is_plain(out.dtype):
-            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # others buffer `out`
+            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer `out`
         else:
             for at, k in enumerate(samples):  # slices: a sample may be a number, without axes
                 np.copyto(out[at : at + 1], self.rows[k : k + 1], casting="same_kind")
@@ -202,8 +202,8 @@ def column_of(
     """
     dtype = rows.dtype
     if dtype.kind not in "biuf" and not np.can_cast(dtype, spec.dtype, "same_kind"):
-        number = "names, y = np.unique(y, return_inverse=True)"
-        hint = f" Number the classes: {number}." if dtype.kind in "USTO" else ""
+        code = "names, y = np.unique(y, return_inverse=True)"
+        hint = f" Number the classes: {code}." if dtype.kind in "USTO" else ""
         raise DataError(f"{name}: must hold numbers, but holds {_words(rows)}.{hint}")
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise SampleShapeError(
@@ -213,9 +213,9 @@ def column_of(
         )
     if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
         quantization = None  # the tensor's integers
-    floats_as_integers = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
+    converts_floats = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
     if quantization is None and not (
-        floats_as_integers or np.can_cast(rows.dtype, spec.dtype, "same_kind")
+        converts_floats or np.can_cast(rows.dtype, spec.dtype, "same_kind")
     ):
         raise DataError(
             f"{name}: the model needs {spec.dtype}, but the file holds {rows.dtype}. "
@@ -233,7 +233,7 @@ def column_of(
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
     file = mapped_file(rows)
     column = Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
-    if floats_as_integers and quantization is None:
+    if converts_floats and quantization is None:
         next(column.blocks(), None)  # targets of another task are refused before training
     return column
 
@@ -260,7 +260,7 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
             return f"Integer labels are for the loss `{_loss_for(LABELS)}`."
         if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
             return f"Rows with one value per class are for the loss `{_loss_for(DISTRIBUTIONS)}`."
-        is_turned = len(rows) == classes  # classes and samples
+        is_turned = len(rows) == classes  # its axes may be classes and samples
         if len(shape) == len(spec.shape) == 1 < min(elements, classes) and not is_turned:
             return (
                 f"For {elements} classes, give the model as many outputs: odt replace-head with "

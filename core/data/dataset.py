@@ -78,6 +78,7 @@ class DataSet:
             DataError: for a value that no loss can use, with file and sample.
         """
         columns = zip(self.inputs + self.targets, self.checks, strict=True)
+        # There are fewer arrays if targets are not read.
         for (column, check), out in zip(columns, (*inputs, *targets), strict=False):
             column.read(samples, out)
             problem = check(out.reshape(len(out), -1, copy=False))
@@ -117,15 +118,15 @@ class DataSet:
     def _label_blocks(
         self, losses: Sequence[tuple[str, TensorSpec]]
     ) -> Iterator[tuple[int, Array | None]]:
-        """Yields the first number and the classes of blocks of samples; None if not classes."""
+        """Yields blocks of samples: number of the first, and classes; None for other targets."""
         kind = LOSSES[losses[0][0]].targets
         if len(losses) != 1 or kind not in (LABELS, DISTRIBUTIONS, FRACTIONS):
             yield 0, None
             return
         (column,) = self.targets
         classes = column.spec.size
-        one_label = kind == DISTRIBUTIONS or classes == 1
-        if not one_label or column.spec.shape[-1:] not in ((), (classes,)):
+        has_one_label = kind == DISTRIBUTIONS or classes == 1
+        if not has_one_label or column.spec.shape[-1:] not in ((), (classes,)):
             yield 0, None
             return
         for at, rows in column.blocks():

@@ -114,18 +114,19 @@ def _parse(content: dict[str, Any]) -> Sidecar:
         name, version = printable(content["format"], 40), printable(content["version"], 40)
         raise ValueError(f"format {name} {version}")
     tensors = tuple(_spec(t) for t in content["tensors"])
-    samples, classes = content["samples"], content.get("classes", [])
+    samples = content["samples"]
     for tensor in tensors:
         check_shape((samples, *tensor.shape), tensor.dtype.itemsize)
     if not tensors:
         raise ValueError("no tensors")
+    classes = content.get("classes", [])
     if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
         raise TypeError("classes must be a list of names")
     scale = content.get("scale", "")
     if scale not in ("", *SCALES):
         raise ValueError(f"scale {printable(scale)}")
-    names = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
-    recipe = {k: v for k, v in content.items() if k not in names}
+    sidecar_keys = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
+    recipe = {k: v for k, v in content.items() if k not in sidecar_keys}
     for key, kinds in RECIPE.items():
         if key in recipe and not isinstance(recipe[key], kinds):
             raise TypeError(f"{key} must be {' or '.join(k.__name__ for k in kinds)}")

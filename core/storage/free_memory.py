@@ -29,7 +29,7 @@ def give_back() -> None:
 
 
 def resident_nbytes() -> int:
-    """Returns the resident memory of this process, or of that which `in_process_of` stands for."""
+    """Returns the resident memory of this process, or within `in_process_of` of that process."""
     nbytes = _other_process.get()
     if nbytes is not None:
         return nbytes

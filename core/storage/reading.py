@@ -186,8 +186,8 @@ def listed(texts: Collection[object], most: int = MAX_LINE) -> str:
 
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:
     """Raises ValueError unless NumPy can make an array of this shape, given enough memory."""
-    whole = all(type(n) is int and n >= 0 for n in shape)
-    if len(shape) > MAX_AXES or not whole or _nbytes(shape, itemsize) > MAX_BYTES:
+    are_lengths = all(type(n) is int and n >= 0 for n in shape)
+    if len(shape) > MAX_AXES or not are_lengths or _nbytes(shape, itemsize) > MAX_BYTES:
         raise ValueError(f"a shape of {len(shape)} axes: {listed(shape, 60)}")
 
 

@@ -165,7 +165,7 @@ class Pass:
         return look
 
     def _remedy(self) -> str:
-        """What to do about a loss that is not finite; names weights that were not at the start."""
+        """What to do about a loss that is not finite; names weights that were not finite before."""
         tensors, graph = self.engine.parameters.tensors, self.engine.plan.graph
         bad = [i for i, a in tensors.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
         if bad and not self.losses:
@@ -281,7 +281,7 @@ def evaluate(
     """
     batch = engine.schedule.batch
     output = engine.computation.losses[0].output
-    first = samples = 0
+    first = samples = 0  # of the batch that runs, in the loop below
 
     def look(program: Program, at: int, count: int) -> None:
         assert each is not None, "without it, nothing looks at samples"

@@ -42,7 +42,8 @@ class RandomData:
         draws: for each target the function of its loss that draws random values.
         seed: seed of the values.
         floats: distribution of float inputs, one of FLOATS.
-        usual: value of each input that has always the same; None for others.
+        weights: None, because random samples have no weights.
+        usual: value of each input that always has the same one; None for others.
     """
 
     inputs: Sequence[TensorSpec]

@@ -149,8 +149,8 @@ class Trainer(Closing):
             runs = split_frozen(self._plans, runs)
             cached = cache_size(self._plans, runs[0], info.batch_size, cache).resident
         self._end = runs[0].begin
-        self.parameters, copied = self._make_parameters(computation, info)
-        sizes = {"a cache": cached, "a copy of the best weights": copied if keep_best else 0}
+        self.parameters, nbytes = self._make_parameters(computation, info)
+        sizes = {"a cache": cached, "a copy of the best weights": nbytes if keep_best else 0}
         self._reserves = sizes | dict(reserves or {})
         self._runs = runs
         self.weighted = weighted
@@ -171,7 +171,7 @@ class Trainer(Closing):
 
         The plan that names them is dropped, so that programs can take its memory.
         """
-        plan = self._plans.at(computation, self._plans.graphs.file_batch)[0]
+        plan, _ = self._plans.at(computation, self._plans.graphs.file_batch)
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         self._plans = with_integer_weights(self._plans, computation, info)
         parameters = Parameters(
@@ -200,6 +200,7 @@ class Trainer(Closing):
             self._reserves,
             self.process,
         )
+        # A budget was checked with the plans of all computations.
         planned = 1 if self.predicted is None else None
         self.runtime = Runtime(
             plans,
@@ -298,8 +299,8 @@ class Trainer(Closing):
             if self.undo and not place.at:
                 self.undo.keep()
             source = data if feed is None else feed.epoch(number, order, place.at, end)
-            read = order if feed is None else range(len(order))
-            run = Pass(self._training, source, read, reduction, self.metrics)
+            numbers = order if feed is None else range(len(order))  # of the samples in `source`
+            run = Pass(self._training, source, numbers, reduction, self.metrics)
             is_worse = False
             result: Result | None = None
             try:
@@ -349,14 +350,14 @@ class Trainer(Closing):
 
     def set_rate(self, rate: float) -> None:
         """Sets the learning rate."""
-        assert self.parameters.optimizer is not None
+        assert self.parameters.optimizer is not None, "a trainer has one"
         self.parameters.optimizer.learning_rate = rate
         self.info = replace(self.info, learning_rate=rate)
 
     def _compare(self, epoch: Epoch, *, complete: bool) -> None:
         """Compares the epoch with earlier ones, if it has the monitored value."""
         if self.plateau and complete:
-            assert self.parameters.optimizer is not None
+            assert self.parameters.optimizer is not None, "a trainer has one"
             self.plateau.see(epoch.logs, self.parameters.optimizer)
         if self.best.monitor.name in epoch.logs:
             with self.parameters.averaged():
@@ -369,7 +370,7 @@ class Trainer(Closing):
             steps: number of remaining updates.
         """
         optimizer = self.parameters.optimizer
-        assert optimizer is not None
+        assert optimizer is not None, "a trainer has one"
         if self.info.schedule:
             self.schedule_steps = self.parameters.step + steps
             rate = optimizer.learning_rate

@@ -124,4 +124,4 @@ class Undo:
             self.after = self._total / max(self._samples, 1)
         else:
             self.after = self.measure()
-        return not self.after <= self.worst
+        return not self.after <= self.worst  # NaN is worse, too
