@@ -44,9 +44,10 @@ class LinearStruct(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Tables [first, end) as one.
+    """Tables of successive numbers of samples, as one.
 
     Attributes:
+        first, end: positions [first, end) of the tables.
         rows: the calls; integers, places and structs may be Linear, LinearPlace and LinearStruct.
     """
 
@@ -63,16 +64,17 @@ class _Numbers(NamedTuple):
 
 
 def grouped(tables: Sequence[Sequence[Row]], others: Sequence[object], least: int) -> list[Group]:
-    """Returns tables of all numbers of samples as few ones, with functions of that number.
+    """Groups tables whose calls differ only in numbers that grow evenly with the samples.
 
     Args:
-        tables: for `least` samples, one more, and so on.
+        tables: calls for `least` samples, one more, and so on.
         others: for each table, what must be the same in a group beside the calls.
         least: the smallest number of samples.
     """
     digests: dict[tuple[int, int], bytes] = {}
     each = [_numbers(*table, digests) for table in zip(tables, others, strict=True)]
-    groups, first = [], 0
+    groups = []
+    first = 0
     for end in range(1, len(tables) + 1):
         if end == len(tables) or not _is_next(each, first, end):
             rows = _with_slopes(tables[end - 1], _slopes(each, first, end), end - 1 + least)
@@ -136,7 +138,7 @@ def _fields(a: Any) -> Iterator[tuple[str, int | float | bytes]]:
     for k, struct in enumerate(_structs(a)):
         for name, *_ in struct._fields_:
             value = getattr(struct, name)
-            if name in LISTS:
+            if name in LISTS:  # a pointer to integers of 64 bits
                 yield name, ctypes.string_at(value, 8 * getattr(struct, LISTS[name]))
             else:
                 yield from _values(f"[{k}].{name}", value)
@@ -159,10 +161,10 @@ def _with_slopes(rows: Sequence[Row], slopes: Sequence[int], samples: int) -> li
         slopes: for each number, in the order of `_numbers`, by how much it grows with a sample.
         samples: samples of the table.
     """
-    each = iter(slopes)
+    next_slopes = iter(slopes)  # numbers are visited in the order of `_numbers`
 
     def linear(value: int) -> int | Linear:
-        slope = next(each)
+        slope = next(next_slopes)
         return Linear(value - samples * slope, slope) if slope else value
 
     def operand(a: Any, kind: Any) -> Any:

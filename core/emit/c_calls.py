@@ -63,7 +63,7 @@ class CallWriter:
             yield f"memcpy(output_{k}, {self.at(a.place)}, {_bytes(a.spec.nbytes, run)});"
 
     def loss(self, run: Pass) -> str:
-        """Returns the sum of the losses."""
+        """Returns the expression of the sum of the losses."""
         return " + ".join(f"(double)*(float *){self.at(place)}" for place in run.losses)
 
     def at(self, place: Place | LinearPlace) -> str:
@@ -73,19 +73,19 @@ class CallWriter:
     def _call(self, row: Row) -> Iterator[str]:
         """Yields a call, in a block with the structs that depend on the samples."""
         operands: list[str] = []
-        before: list[str] = []
+        declarations: list[str] = []
         for k, (a, kind) in enumerate(zip(row.operands, argument_types(row.name), strict=True)):
             if isinstance(a, LinearStruct):
                 operands.append(f"shape_{k}")
-                before += self._struct(f"shape_{k}", a)
+                declarations += self._struct(f"shape_{k}", a)
             else:
                 operands.append(self._operand(a, kind))
         call = f"{function_of(row.name, self._name)}({', '.join(operands)});"
-        if not before:
+        if not declarations:
             yield call
             return
         yield "{"
-        yield from (f"  {line}" for line in (*before, call))
+        yield from (f"  {line}" for line in (*declarations, call))
         yield "}"
 
     def _struct(self, name: str, a: LinearStruct) -> Iterator[str]:
@@ -112,7 +112,8 @@ class CallWriter:
         for k, numbers in enumerate(self._numbers):
             if a is numbers.array:
                 return f"numbers_{k}"
-        return self._declarations.struct(a)[1]
+        _, constant = self._declarations.struct(a)
+        return constant
 
 
 def _integer(a: int | Linear) -> str:

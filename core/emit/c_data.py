@@ -1,7 +1,7 @@
 """Large constants of a program: text of C if they are small, else a binary file that C includes.
 
-As text, 9 MB of weights are 50 MB. `#embed` includes a file, but gcc has it from version 15 on only
-and clang from 19 on; before, an assembler does, of which those of gcc and clang know `.incbin`.
+As text, 9 MB of weights are 50 MB. `#embed` includes a file, but only gcc 15, clang 19 and later
+ones know it. For earlier ones, the directive `.incbin` of their assemblers includes the file.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from odt.core.emit.c_literals import words
 
 ALIGNMENT = 64  # bytes
-TEXT = 2**16  # most bytes that are text
+TEXT = 2**16  # bytes: larger constants are a binary file
 
 
 class DataFile(NamedTuple):
@@ -25,7 +25,7 @@ class DataFile(NamedTuple):
 
 
 class DataBlock:
-    """Constants side by side; equal ones are there once.
+    """Constants side by side; equal ones are stored once.
 
     Attributes:
         symbol: name of the array.
@@ -65,7 +65,7 @@ class DataBlock:
         Args:
             file: name of the binary file.
         """
-        data = bytes(self._data) or bytes(4)
+        data = bytes(self._data) or bytes(4)  # no array of C is empty
         if len(data) <= TEXT:
             lines = [
                 *("#include <stdint.h>", "", self.declaration),

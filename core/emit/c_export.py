@@ -1,4 +1,4 @@
-"""The export of a program: writes the model file with the weights of the moment."""
+"""The C function that exports: it writes the model file with the current weights."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from odt.core.emit.c_data import DataBlock
 from odt.core.emit.c_literals import array_bytes
 from odt.core.emit.model_image import IntegerSpan, ModelImage, Span
 
-SHARED = 256  # bytes from which on constants of kernels are looked for in the file
+SHARED = 256  # bytes: smaller constants of kernels are not searched for in the file
 
 # Writes values that are in another order in the file, a block at a time.
 WRITE_VALUES = """typedef struct {
@@ -70,8 +70,8 @@ class _Piece(NamedTuple):
         offset: the first byte.
         nbytes: their number.
         address: where they are in memory, in C.
-        axes: axes of values in another order; () if they are in order.
-        integers: further operands of the values of a bias; () for others.
+        axes: count and step of each axis of values in another order; () if they are in order.
+        integers: for a bias, the fields of `file_integers` after `values`; () for others.
     """
 
     offset: int

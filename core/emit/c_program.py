@@ -390,7 +390,7 @@ def _interface(program: StepProgram, name: str, calls: CallWriter) -> Iterator[s
     yield "  begin_update();"
     yield from _begin(program, trains=True)
     yield from _losses(program, program.train, calls, "train_forward", "train_backward")
-    yield "  int is_finite = sum - sum == 0;"
+    yield "  int is_finite = sum - sum == 0;"  # false for NaN and infinity
     if program.after:
         yield "  if (is_finite) update();"
         yield "  else step -= 1;"
@@ -509,7 +509,8 @@ def _copies(program: StepProgram, name: str) -> Iterator[str]:
     state = [(f"state_{k}", a.values.nbytes) for k, a in enumerate(program.state)]
     upper = name.upper()
     averages = [state[k] for k in program.averages]
-    pairs = zip(weights, averages, strict=False)  # none, or one average for each of the weights
+    # Averages, one for each of the weights or none, are the weights outside of training.
+    pairs = zip(weights, averages, strict=False)
     outside = [(f"step ? {average} : {array}", size) for (array, size), (average, _) in pairs]
     ready = f"  if (!is_ready) return {upper}_NOT_READY;"
     yield f"int {name}_get_weights(void *weights) {{"

@@ -1,4 +1,4 @@
-"""The C files of kernels, and of these the ones that a program needs."""
+"""The C files of kernels: which a program needs, and their text for it."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -9,13 +9,15 @@ import odt.kernels.native
 from odt.errors import UnsupportedError
 
 FOLDER = Path(odt.kernels.native.__path__[0]) / "src"
+# A file includes others; each_isa.h, which it includes too, includes the one that is its BODY.
 INCLUDE = re.compile(r'^#(?:include|define BODY) "(\w+\.h)"', re.MULTILINE)
 # A kernel is defined in a body, and an elementwise one is a line of elementwise_maps.h.
 KERNEL = re.compile(r"^void F\((\w+)\)\(", re.MULTILINE)
 MAPS, MAPS_SOURCE = "elementwise_maps.h", "elementwise.c"
 MAP = re.compile(r"^MAP\((\w+),.*?\)\n(?=MAP|\n|\Z)", re.MULTILINE | re.DOTALL)
 ALWAYS = "scale"  # which elementwise.c calls itself
-# The name of a kernel, as in each_isa.h or in full. Programs side by side have their own ones.
+# The name of a kernel: in full, or pasted by each_isa.h as `name##_base`. A program's name becomes
+# its prefix, so that an executable can hold several programs.
 BASE = re.compile(r"\b(\w+?)(##)?_base\b")
 
 
@@ -84,7 +86,7 @@ def kernel_files(kernels: Collection[str], program: str) -> dict[str, str]:
     if MAPS in texts:
         maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}
         texts[MAPS] = MAP.sub(lambda m: m[0] if m[1] in maps else "", texts[MAPS])
-    name = rf"{program}_\2\1\2_base"
+    name = rf"{program}_\2\1\2_base"  # group 2 is the ## of a pasted name, else empty
     texts = {file: BASE.sub(name, text) for file, text in texts.items()}
     return texts | {"kernels.h": _declarations(kernels, program)}
 

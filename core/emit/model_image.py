@@ -1,7 +1,8 @@
 """The trained model file as bytes that stay, and places of the weights: what C needs to export.
 
-The exporter itself says where weights are: it runs with weights whose bits are numbers that count
-all values. So all else that it changes, such as metadata and new buffers, is part of the image.
+The exporter itself shows where weights are: it runs with weights whose bits number all values, so
+that the bits of a value in the file tell which one it is. All else that the exporter changes, such
+as metadata and new buffers, is part of the image.
 """
 
 import tempfile
@@ -18,8 +19,8 @@ from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 ONE = np.float32(1).view(np.uint32)  # the first number; all others are finite, too
+MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers of finite floats from ONE on
 PROBES = 2, 120  # range of the integers with which an exporter runs
-MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +144,8 @@ def model_image(
             integers = {k: integer_bytes(arrays[k], biases.get(k)) for k in others}
             return file.read_bytes(), integers
 
-        are_known = all(arrays[k].dtype.itemsize == 1 or k in biases for k in others)
-        if are_known and count <= MOST // 2:
+        can_probe = all(arrays[k].dtype.itemsize == 1 or k in biases for k in others)
+        if can_probe and count <= MOST // 2:  # two files have different numbers
             numbers = ONE + np.arange(count)
             one, integers_of_one = exported(numbers)
             other, integers_of_other = exported(numbers[::-1] + count)
@@ -166,12 +167,7 @@ def model_image(
 
 
 def _places(one: bytes, other: bytes, data: bytes, other_data: bytes) -> Iterator[int]:
-    """Yields where a file has some bytes, and another file others.
-
-    Args:
-        one, other: the files.
-        data, other_data: the bytes.
-    """
+    """Yields the positions where one file has `data`, and the other file `other_data`."""
     at = one.find(data)
     while at >= 0:
         if other.startswith(other_data, at):
@@ -213,12 +209,13 @@ def _spans(one: bytes, other: bytes, arrays: Sequence[Array], reals: Sequence[in
         # The other file has the values in the other order, after all of these.
         is_value &= others.astype(np.int64) - int(ONE) == 2 * firsts[-1] - 1 - numbers
         for first, end in _runs(np.flatnonzero(is_value)):
-            which = np.searchsorted(firsts, numbers[first:end], "right") - 1
-            cuts = [0, *(np.flatnonzero(np.diff(which)) + 1), end - first]
+            owners = np.searchsorted(firsts, numbers[first:end], "right") - 1
+            cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1), end - first]
             for a, b in pairwise(cuts):
-                values = numbers[first + a : first + b] - firsts[which[a]]
+                owner = owners[a]
+                values = numbers[first + a : first + b] - firsts[owner]
                 offset = shift + 4 * int(first + a)
-                spans += _regular(offset, reals[which[a]], values)
+                spans += _regular(offset, reals[owner], values)
     return sorted(spans, key=lambda span: span.offset)
 
 
@@ -226,8 +223,8 @@ def _runs(positions: Array) -> Iterator[tuple[int, int]]:
     """Yields [first, end) of successive positions."""
     if len(positions):
         cuts = np.flatnonzero(np.diff(positions) != 1) + 1
-        for part in np.split(positions, cuts):
-            yield int(part[0]), int(part[-1]) + 1
+        for run in np.split(positions, cuts):
+            yield int(run[0]), int(run[-1]) + 1
 
 
 def _regular(offset: int, array: int, values: Array) -> Iterator[Span]:

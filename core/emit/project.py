@@ -52,7 +52,7 @@ def check_name(name: str) -> None:
 
 
 def identifier(text: str) -> str:
-    """Returns a C identifier like a text, such as the name of a model file."""
+    """Returns a C identifier that resembles a text, such as the name of a model file."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:40]
     free = name not in KEYWORDS | TAKEN
     return name if re.match(r"[a-z]", name) and free else f"model_{name}".strip("_")
@@ -86,6 +86,10 @@ def project(
     kernels = kernel_files(program.kernels, name)
     sources = [f"{file}.c" for file in (name, *data)]
     sources += [f"kernels/{file}" for file in kernels if file.endswith(".c")]
+    manifest: dict[str, object] = {"odt": version, "name": name, "target": target}
+    manifest["digest"] = f"{source.digest:016x}"
+    manifest |= _manifest(program, target, {n: block.nbytes for n, block in constants.items()})
+    manifest["flags"] = list(flags(target))
     return {
         f"{name}.h": c_program.header(program, name, exports=image is not None),
         f"{name}.c": source.text,
@@ -93,13 +97,7 @@ def project(
         **included,
         "example.c": _example(program, name),
         "CMakeLists.txt": _cmake(name, target, sources, included),
-        "manifest.json": json.dumps(
-            {"odt": version, "name": name, "target": target, "digest": f"{source.digest:016x}"}
-            | _manifest(program, target, {n: block.nbytes for n, block in constants.items()})
-            | {"flags": list(flags(target))},
-            indent=2,
-        )
-        + "\n",
+        "manifest.json": json.dumps(manifest, indent=2) + "\n",
         "LICENSE.txt": LICENSE,
         **{f"kernels/{file}": text for file, text in kernels.items()},
     }
@@ -152,6 +150,7 @@ def _manifest(program: StepProgram, target: str, constants: Mapping[str, int]) -
 
 
 def _cmake(name: str, target: str, sources: Iterable[str], included: Iterable[str]) -> str:
+    """Returns CMakeLists.txt; the sources are compiled again if `included` files change."""
     listed = "\n  ".join(sources)
     depends = "".join(
         f"set_source_files_properties({file.removesuffix('.bin')}.c PROPERTIES\n"

@@ -66,7 +66,7 @@ def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[st
     }
     forward = {label for label, phase in phases.items() if phase is Phase.FORWARD}
     for label, phase in phases.items():
-        if is_sparse and label.endswith(" d.w"):
+        if is_sparse and label.endswith(" d.w"):  # `_options` refuses these gradients
             continue
         if label.startswith(LOSS):
             remedy = "Give another `loss=`."
@@ -74,6 +74,7 @@ def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[st
             remedy = "Replace these operators in the model."
         else:
             remedy = "Train only what follows these operators: give `trainable=`."
+        # The label of a gradient begins with that of its operator, which may be refused already.
         if phase is Phase.FORWARD or label.rpartition(" ")[0] not in forward:
             yield f"{label}, which is not compiled", remedy
 

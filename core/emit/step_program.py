@@ -73,7 +73,7 @@ class Weights:
     """Weights that train, or an array like them.
 
     Attributes:
-        name: of the weights in the model, or what the array is of these weights.
+        name: name of the weights in the model; for another array, its role and this name.
         values: first values.
     """
 
@@ -169,8 +169,10 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     size = schedule.micro_batch
     programs = [e.programs.program(0, (size,)) for e in (training, evaluating, predicting)]
     check_step(trainer, programs, path)
-    weights, state, sums = _weights(trainer), _state(trainer), _sums(trainer)
-    adds = training.sums.adds[0]
+    weights = _weights(trainer)
+    state = _state(trainer)
+    sums = _sums(trainer)
+    adds = training.sums.adds[0]  # of the only worker
     if size < schedule.batch:
         sums.append(Weights("micro-batches before", adds))
     origin = trainer.parameters.origin
@@ -252,7 +254,8 @@ def _passes(
         origin: origin of the random numbers.
     """
     each = [programs.program(0, (size,))]
-    with suppress(UnsupportedError):  # a batch of which samples depend on each other
+    # There are no smaller ones if the samples of a batch depend on each other.
+    with suppress(UnsupportedError):
         each += map(programs.smaller, range(size - 1, 0, -1))
     passes = [_pass(program, memory, scales, origin) for program in reversed(each)]
     return max(len(program.arena) for program in each), _joined(passes)
@@ -302,12 +305,12 @@ def _joined(passes: Sequence[Pass]) -> list[Pass]:
     """Returns passes of one number of samples each as few ones of several."""
     tables = [[*p.forward, *p.backward] for p in passes]
     arguments = [(*p.inputs, *p.targets, *p.outputs) for p in passes]
-    places = [
+    layouts = [
         (len(p.forward), *(a.place for a in each), *p.losses, *(at for at, _ in p.scales))
         for p, each in zip(passes, arguments, strict=True)
     ]
     joined = []
-    for first, end, rows in grouped(tables, places, passes[0].least):
+    for first, end, rows in grouped(tables, layouts, passes[0].least):
         last = passes[end - 1]
         count = len(last.forward)
         forward, backward = rows[:count], rows[count:]

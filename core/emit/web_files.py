@@ -9,6 +9,7 @@ from odt.core.emit.step_program import Argument, StepProgram
 
 FOLDER = Path(odt.core.emit.__path__[0]) / "web"
 HEADERS = ("math.h", "string.h")  # what the kernels need of a C library
+# Data types of NumPy → typed arrays of JavaScript.
 ARRAYS = {
     "float32": "Float32Array",
     "int8": "Int8Array",
@@ -79,14 +80,14 @@ EXPORT(state_size) int state_size(void) {{ return {name.upper()}_STATE_SIZE; }}
 
 
 def _set_seed(name: str) -> str:
-    """Returns the function that sets the random seed, by a number as JavaScript has it."""
+    """Returns the function that sets the random seed; JavaScript passes numbers as doubles."""
     return f"""
 EXPORT(set_seed) void set_seed(double seed) {{ {name}_set_seed((uint64_t)seed); }}
 """
 
 
 def _export(name: str) -> str:
-    """Returns the export of the model file, whose parts JavaScript gets."""
+    """Returns the function that exports the model file, and passes its parts to JavaScript."""
     return f"""
 IMPORT(write) void write_part(const void *bytes, size_t size);
 
