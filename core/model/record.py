@@ -30,7 +30,7 @@ class Record:
         tags: names of the values of a target, if it is no class.
         sound: settings of the conversion of WAV files; empty for other kinds.
         table: columns of a table and options for reading it; empty for other sources.
-        loss: loss with which a model was trained, if it was given; empty in data files.
+        loss: loss with which a model was trained, if a user gave one; empty in data files.
     """
 
     kind: str
@@ -86,7 +86,8 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
     """
     if "kind" not in content:
         return None
-    kind, steps = content["kind"], content.get("preprocessing", [])
+    kind = content["kind"]
+    steps = content.get("preprocessing", [])
     classes, tags = content.get("classes", []), content.get("tags", [])
     sound, table = content.get("sound", {}), content.get("table", {})
     if kind not in KINDS:

@@ -18,10 +18,10 @@ def topological_order(nodes: Sequence[Node], sources: AbstractSet[int]) -> tuple
     producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in sources}
     if all(producer.get(i, -1) < k for k, node in enumerate(nodes) for i in node.inputs):
         return tuple(nodes)  # as most files have them
-    import heapq
+    import heapq  # few files need it
 
     readers: dict[int, list[int]] = {}
-    missing = [0] * len(nodes)
+    missing = [0] * len(nodes)  # for each node, nodes before it that are not sorted yet
     for k, node in enumerate(nodes):
         for source in {producer[i] for i in node.inputs if i in producer}:
             readers.setdefault(source, []).append(k)

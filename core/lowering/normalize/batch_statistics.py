@@ -44,10 +44,11 @@ def with_batch_statistics(graph: LoweredGraph) -> LoweredGraph:
 
 
 def centered_tensors(graph: LoweredGraph, nodes: Sequence[Node]) -> set[int]:
-    """Returns the tensors of which normalizations with statistics of the batch read all values.
+    """Returns the tensors that only normalizations with statistics of the batch read.
 
     They subtract the mean of each channel, so that a constant for each channel changes nothing, and
-    has the gradient 0. Computed, it is rounding alone, of which Adam makes whole steps.
+    has the gradient 0. A computed gradient would consist of rounding errors, from which Adam makes
+    steps of full size.
 
     Args:
         graph: the graph.
@@ -59,7 +60,7 @@ def centered_tensors(graph: LoweredGraph, nodes: Sequence[Node]) -> set[int]:
         x, *rest = node.inputs
         y = node.outputs[0]
         is_view = node.op == "RESHAPE" and y in centered - others
-        if is_view:  # with the same channels
+        if is_view:  # it must have the same channels
             shape, shape_of_view = (graph.tensors[i].spec.shape for i in (x, y))
             is_view = shape[-1:] == shape_of_view[-1:]
         if is_view or (node.op == BATCH_NORM and node.attrs.batch):

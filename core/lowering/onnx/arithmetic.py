@@ -59,7 +59,8 @@ def operands(u: Use) -> tuple[int, int]:
     Before opset 7 the second one has the axes of the first from `axis` on, or its last ones.
     """
     a, b = u.input(0), u.input(1)
-    axis, shape = u.source.attributes.get("axis"), u.shape(1)
+    axis = u.source.attributes.get("axis")
+    shape = u.shape(1)
     if u.opset < NUMPY_BROADCAST and u.attr("broadcast", 0) and isinstance(axis, int):
         missing = u.rank(0) - u.axis(axis, u.rank(0)) - len(shape)
         if missing > 0:
@@ -78,7 +79,8 @@ def binary(op: str, u: Use) -> int:
 def add(u: Use) -> int:
     """A sum; that of a product and a constant for each unit is a dense layer with a bias."""
     for k in (0, 1):
-        layer, bias = u.b.makers.get(u.node.inputs[k]), u.raw(1 - k)
+        layer = u.b.makers.get(u.node.inputs[k])
+        bias = u.raw(1 - k)
         if layer is not None and _takes_bias(u, layer, bias):
             units = u.b.shape(layer.outputs[0])[-1]
             bias = u.b.weight(bias, range(u.rank(1 - k)), (units,))
@@ -89,10 +91,11 @@ def add(u: Use) -> int:
 
 def _takes_bias(u: Use, layer: Node, bias: int) -> bool:
     """Whether a constant can be the bias of a dense layer that nothing else reads."""
-    (y,), shape = layer.outputs, u.b.shape(bias)
+    (y,) = layer.outputs
     if layer.op != "FULLY_CONNECTED" or layer.inputs[2] != ABSENT or y in u.b.graph.outputs:
         return False
-    fits = 0 < len(shape) <= len(u.b.shape(y)) and math.prod(shape) == u.b.shape(y)[-1] == shape[-1]
+    shape, y_shape = u.b.shape(bias), u.b.shape(y)
+    fits = 0 < len(shape) <= len(y_shape) and math.prod(shape) == y_shape[-1] == shape[-1]
     return u.b.reads[y] == 1 and fits and u.b.tensors[bias].data is not None
 
 
@@ -118,13 +121,14 @@ def signed(u: Use, x: int, factors: Sequence[int]) -> int:
 
 
 def modulo(u: Use) -> int:
-    """The rest of a division; with fmod it has the sign of the dividend."""
+    """The remainder of a division; with fmod it has the sign of the dividend."""
     a, b = operands(u)
     if not u.attr("fmod", 0):
         if u.dtype(0).kind == "f":
             raise ShapeError("fmod must be 1 for floats, but got 0")
         return u.b.add("FLOOR_MOD", (a, b))
-    return signed(u, u.b.add("FLOOR_MOD", (u.b.add("ABS", (a,)), u.b.add("ABS", (b,)))), [a])
+    remainder = u.b.add("FLOOR_MOD", (u.b.add("ABS", (a,)), u.b.add("ABS", (b,))))
+    return signed(u, remainder, [a])
 
 
 def power(u: Use) -> int:
@@ -150,10 +154,12 @@ def mean_of(u: Use) -> int:
 
 
 def scaled(u: Use, x: int, factor: float) -> int:
+    """Multiplies by a factor, unless it is 1."""
     return x if factor == 1 else u.b.add("MUL", (x, number(u, x, factor)))
 
 
 def shifted(u: Use, x: int, offset: float) -> int:
+    """Adds an offset, unless it is 0."""
     return x if offset == 0 else u.b.add("ADD", (x, number(u, x, offset)))
 
 
@@ -163,8 +169,9 @@ def number(u: Use, like: int, value: float) -> int:
 
 
 def clip(u: Use) -> int:
+    """Limits values; limits are attributes before opset 11, and inputs from then on."""
     x = u.input(0)
-    ends: list[int | None] = []
+    ends: list[int | None] = []  # tensors with a limit that is not a constant
     limits: list[float] = []
     for k, (name, open_end) in enumerate((("min", -np.inf), ("max", np.inf)), 1):
         if u.opset < 11:
@@ -175,6 +182,7 @@ def clip(u: Use) -> int:
             scalar = value is not None and value.size == 1
             limits.append(float(value.item()) if value is not None and scalar else open_end)
             ends.append(u.input(k) if u.has(k) and not scalar else None)
+    # The largest float32 stands for no limit: it is the default of opsets before 11.
     largest = float(np.finfo(np.float32).max)
     lo, hi = (n if abs(n) < largest else np.copysign(np.inf, n) for n in limits)
     if ends == [None, None] and u.dtype(0) == FLOAT32:
@@ -221,13 +229,14 @@ def celu(u: Use) -> int:
 
 def prelu(u: Use) -> int:
     """Slopes are broadcast as in NumPy; before opset 7 there may be one for each channel."""
-    x, slopes = u.input(0), u.shape(1)
+    x = u.input(0)
+    slopes = u.shape(1)
     if u.opset < NUMPY_BROADCAST and len(slopes) == 1 and u.rank(0) > 2:
         alpha = u.b.weight(u.node.inputs[1], (0,), (*slopes, *[1] * (u.rank(0) - 2)))
     else:
-        drop = len(slopes) == u.rank(0) and len(slopes) > 1 and slopes[0] == 1
+        has_batch_axis = len(slopes) == u.rank(0) and len(slopes) > 1 and slopes[0] == 1
         order = tuple(range(len(slopes)))
-        alpha = u.b.weight(u.node.inputs[1], order, slopes[1:] if drop else slopes)
+        alpha = u.b.weight(u.node.inputs[1], order, slopes[1:] if has_batch_axis else slopes)
     return u.b.add("PRELU", (x, alpha))
 
 
@@ -242,7 +251,8 @@ def mish(u: Use) -> int:
 
 
 def swish(u: Use) -> int:
-    x, alpha = u.input(0), float(u.attr("alpha", 1.0))
+    x = u.input(0)
+    alpha = float(u.attr("alpha", 1.0))
     return u.b.add("MUL", (x, u.b.add("LOGISTIC", (scaled(u, x, alpha),))))
 
 
@@ -252,7 +262,8 @@ def hard_sigmoid(u: Use) -> int:
 
 
 def thresholded_relu(u: Use) -> int:
-    x, alpha = u.input(0), float(u.attr("alpha", 1.0))
+    x = u.input(0)
+    alpha = float(u.attr("alpha", 1.0))
     above = u.b.add("GREATER", (x, number(u, x, alpha)))
     return u.b.add("SELECT_V2", (above, x, number(u, x, 0)))
 
@@ -302,7 +313,7 @@ def same(u: Use) -> int:
 
 
 def dropout(u: Use) -> list[int]:
-    """Nothing, as onnxruntime leaves it out, also where it trains; its mask lets all through."""
+    """Returns its input, as onnxruntime does even in training; the mask lets all values through."""
     trains = u.has(2) and bool(u.value(2, "training_mode").any())
     graph = u.b.graph
     is_end = u.node.inputs[0] in graph.inputs or u.node.outputs[0] in graph.outputs
@@ -328,7 +339,8 @@ def is_infinite(u: Use) -> int:
 
 def shrink(u: Use) -> int:
     """Values between −λ and λ become 0; others move towards 0 by a bias."""
-    x, limit, bias = u.input(0), float(u.attr("lambd", 0.5)), float(u.attr("bias", 0.0))
+    x = u.input(0)
+    limit, bias = float(u.attr("lambd", 0.5)), float(u.attr("bias", 0.0))
     below = u.b.add("LESS", (x, number(u, x, -limit)))
     above = u.b.add("GREATER", (x, number(u, x, limit)))
     zero = number(u, x, 0)
@@ -361,6 +373,7 @@ def asin(u: Use) -> int:
 
 
 def acos(u: Use) -> int:
+    """π / 2 − arcsin(x)."""
     return shifted(u, u.b.add("NEG", (arc_sine(u, u.input(0)),)), np.pi / 2)
 
 
@@ -404,6 +417,7 @@ def scaler(u: Use) -> int:
 
 
 def fixed(u: Use, values: Array) -> int:
+    """Adds a constant of the array's dtype."""
     return u.b.constant(values, values.dtype)
 
 

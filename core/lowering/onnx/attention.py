@@ -12,7 +12,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Array
 
-MASKED = 1e30  # taken from a score, it leaves a weight of 0
+MASKED = 1e30  # a score minus this has the weight 0
 FLOAT_PRECISION = 1  # TensorProto.DataType
 RAW, WEIGHTS = 0, 3  # values of qk_matmul_output_mode
 
@@ -106,7 +106,7 @@ def _mask(u: Use, past: int, queries: int, keys: int) -> Mask:
     x, shape = u.input(3), u.shape(3)
     if not 2 <= len(shape) <= 4 or shape[-1] > keys:
         raise ShapeError(f"attn_mask must fit {queries} queries and {keys} keys, but got {shape}")
-    rest = (*shape[:-1], keys - shape[-1])
+    rest = (*shape[:-1], keys - shape[-1])  # of the keys beyond the mask, which are hidden
     value = u.b.value(x)
     if u.dtype(3).kind == "b":
         if value is not None:
@@ -153,23 +153,23 @@ def rotary_embedding(u: Use) -> int:
         raise ShapeError(f"X must have three or four axes, but got {shape}")
     dims = (*shape[:2], heads, shape[2] // heads) if len(shape) == 3 else shape
     x = u.b.reshape(u.input(0), dims)
-    turned = int(u.attr("rotary_embedding_dim", 0)) or dims[3]
-    if turned % 2 or turned > dims[3]:
-        raise ShapeError(f"rotary_embedding_dim must be even and fit {shape}, but got {turned}")
-    half, rest = turned // 2, dims[3] - turned
+    width = int(u.attr("rotary_embedding_dim", 0)) or dims[3]  # values of a head that turn
+    if width % 2 or width > dims[3]:
+        raise ShapeError(f"rotary_embedding_dim must be even and fit {shape}, but got {width}")
+    half, rest = width // 2, dims[3] - width
     cos, sin = (_angles(u, k, half, heads_last=bool(heads) and len(shape) == 3) for k in (1, 2))
-    x, *others = _parts(u, x, (turned, rest))
-    interleaved = bool(u.attr("interleaved", 0))
-    if interleaved:
+    x, *others = _parts(u, x, (width, rest))
+    is_interleaved = bool(u.attr("interleaved", 0))
+    if is_interleaved:
         pairs = u.b.reshape(x, (*dims[:3], half, 2))
         a, b = (u.b.reshape(i, (*dims[:3], half)) for i in _parts(u, pairs, (1, 1)))
     else:
         a, b = _parts(u, x, (half, half))
     first = u.b.add("SUB", (u.b.add("MUL", (a, cos)), u.b.add("MUL", (b, sin))))
     second = u.b.add("ADD", (u.b.add("MUL", (a, sin)), u.b.add("MUL", (b, cos))))
-    if interleaved:
+    if is_interleaved:
         columns = [u.b.reshape(i, (*dims[:3], half, 1)) for i in (first, second)]
-        y = u.b.reshape(u.b.add("CONCATENATION", columns, axis=4), (*dims[:3], turned))
+        y = u.b.reshape(u.b.add("CONCATENATION", columns, axis=4), (*dims[:3], width))
     else:
         y = u.b.add("CONCATENATION", (first, second), axis=3)
     if others:

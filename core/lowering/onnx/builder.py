@@ -35,7 +35,8 @@ BOOLS = frozenset((*COMPARISONS, "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"))
 
 def _count_reads(graph: Graph) -> Counter[int]:
     """Counts how often each tensor is read, also in branches."""
-    reads, bodies = graph.count_reads(), [graph.nodes]
+    reads = graph.count_reads()
+    bodies = [graph.nodes]
     while bodies:
         for node in bodies.pop():
             for body in node.options["onnx"].attributes.values():
@@ -64,8 +65,10 @@ class Builder:
     def __init__(self, model: Model) -> None:
         graph = model.graph
         self.batch_statistics = model.batch_statistics
-        self.graph, self.reads = graph, _count_reads(graph)
-        self.tensors, self.nodes = list(graph.tensors), list[Node]()
+        self.graph = graph
+        self.reads = _count_reads(graph)
+        self.tensors = list(graph.tensors)
+        self.nodes: list[Node] = []
         self.inference = start_inference(graph, 1, 1)
         self.renamed: dict[int, int] = {}
         self.makers: dict[int, Node] = {}
@@ -113,7 +116,8 @@ class Builder:
 
     def is_zero(self, x: int) -> bool:
         """Whether a tensor is zeros, such as a first state in the size of the batch."""
-        sources, moves = [x], 0
+        sources = [x]
+        moves = 0
         while sources:
             i = sources.pop()
             data, maker = self.tensors[i].data, self.makers.get(i)
@@ -129,7 +133,8 @@ class Builder:
 
     def is_constant(self, x: int) -> bool:
         """Whether a tensor is a constant of the file, or a transpose of one."""
-        return self.tensors[self._turned.get(x, (x,))[0]].data is not None
+        source, *_ = self._turned.get(x, (x,))
+        return self.tensors[source].data is not None
 
     def is_filter(self, x: int) -> bool:
         """Whether a tensor of the file is read as a filter of convolutions, and nowhere else."""
@@ -177,14 +182,15 @@ class Builder:
     ) -> int:
         """Returns a tensor with its axes in another order, and then in another shape.
 
-        A constant of the file that no other node reads otherwise lies so in memory; for others,
-        nodes are added.
+        If no node reads a constant of the file in another form, it gets this one in memory; for
+        other tensors, nodes are added.
 
         Args:
             x: the tensor.
             order: its axes in the new order.
-            shape: shape afterwards; None for none of its own.
-            divided: shape before, with axes of the tensor divided into several.
+            shape: shape afterwards; None to leave it as it is then.
+            divided: shape before, in which axes of the tensor are divided into several; () if they
+                are not.
         """
         x = self.renamed.get(x, x)
         if x in self._turned:
@@ -296,7 +302,8 @@ class Builder:
             dtype = np.dtype(bool)
         if dtype is None:
             operands = list(bind_operands(row, node).values())
-            dtype = self.spec(operands[-1 if op == "SELECT_V2" else 0]).dtype if operands else INT64
+            values = -1 if op == "SELECT_V2" else 0  # the first operand of SELECT_V2 is a condition
+            dtype = self.spec(operands[values]).dtype if operands else INT64
         dtypes = dtype if isinstance(dtype, Sequence) else [dtype] * outputs
         self.tensors += [Tensor("", TensorSpec((), each)) for each in dtypes]
         try:
@@ -323,9 +330,10 @@ class Builder:
         indices: dict[int, int] = {}
         for x, y in zip(results, outputs, strict=False):  # nothing reads outputs without a result
             is_end = y in self.graph.outputs
+            has_data = self.tensors[x].data is not None
             if x in results_of_nodes and x not in indices:
                 indices[x] = y
-            elif is_end and (x in indices or x < len(self.graph.tensors) or self._is_constant(x)):
+            elif is_end and (x in indices or x < len(self.graph.tensors) or has_data):
                 indices[self._copy(x)] = y  # the outputs of a graph have names of their own
             elif is_end:
                 indices[x] = y
@@ -339,6 +347,7 @@ class Builder:
         def moved(items: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(indices.get(i, i) for i in items)
 
+        # No earlier node reads the results of the nodes that were added for this one.
         start = first if results_of_nodes >= indices.keys() else 0
         for k in range(start, len(self.nodes)):
             node = self.nodes[k]
@@ -346,16 +355,13 @@ class Builder:
             if (inputs, new_outputs) != (node.inputs, node.outputs):
                 self.nodes[k] = replace(node, inputs=inputs, outputs=new_outputs)
                 self.makers.update(dict.fromkeys(new_outputs, self.nodes[k]))
-        for y, x in self.renamed.items() if start < first else ():
-            self.renamed[y] = indices.get(x, x)
+        if start < first:
+            self.renamed.update({y: indices.get(x, x) for y, x in self.renamed.items()})
         for x, y in indices.items():
             known = self._transposed.pop(x, {})
             for order, other in known.items():
                 self._transposed[other][_inverse(order)] = y
             self._transposed.setdefault(y, {}).update(known)
-
-    def _is_constant(self, x: int) -> bool:
-        return self.tensors[x].data is not None
 
     def _copy(self, x: int) -> int:
         shape = self.constant(self.shape(x))
@@ -443,13 +449,13 @@ class Use:
         return k < len(self.node.inputs) and self.node.inputs[k] != ABSENT
 
     def raw(self, k: int) -> int:
-        """Returns input k, in whichever layout it lies in memory."""
+        """Returns input k in the layout that it has in memory."""
         if not self.has(k):
             raise ShapeError(f"must have {k + 1} inputs, but got {len(self.node.inputs)}")
         return self.b.renamed.get(self.node.inputs[k], self.node.inputs[k])
 
     def input(self, k: int) -> int:
-        """Returns input k as in the file."""
+        """Returns input k in the layout of the file."""
         self.raw(k)
         return self.b.plain(self.node.inputs[k])
 

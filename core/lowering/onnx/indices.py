@@ -23,7 +23,8 @@ def gather(u: Use) -> int:
     """Selects along an axis; negative indices count from its end."""
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
     indices = u.input(1)
-    values, length = u.b.value(indices), u.shape(0)[axis]
+    values = u.b.value(indices)
+    length = u.shape(0)[axis]
     if values is not None and values.ndim == 0 and u.dtype(0).kind == "f":
         return _entry(u, axis, int(values))
     if values is not None and values.size:
@@ -41,7 +42,7 @@ def _entry(u: Use, axis: int, k: int) -> int:
         raise ShapeError(f"indices must be below {before[axis]}, but got {k}")
     begin, end = [0] * len(before), list(before)
     begin[axis], end[axis] = k % before[axis], k % before[axis] + 1
-    masks = ((1 << len(before)) - 1) & ~(1 << axis)
+    masks = ((1 << len(before)) - 1) & ~(1 << axis)  # all other axes are open
     y = u.b.slice(u.input(0), begin, end, begin_mask=masks, end_mask=masks)
     return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))
 
@@ -65,15 +66,14 @@ def wrapped(u: Use, x: int, lengths: Sequence[int] | int) -> int:
 
 def _along(u: Use, shape: Sequence[int], indices: Sequence[int], axis: int) -> tuple[Array, int]:
     """Returns the flat positions of an axis' first entry, and the stride of that axis."""
-    if len(indices) != len(shape) or any(
-        n > m for k, (n, m) in enumerate(zip(indices, shape, strict=True)) if k != axis
-    ):
+    others = [k for k in range(len(shape)) if k != axis]
+    if len(indices) != len(shape) or any(indices[k] > shape[k] for k in others):
         raise ShapeError(f"indices must fit {tuple(shape)}, but got {tuple(indices)}")
     if math.prod(indices) > MAX_POSITIONS:
         raise ShapeError(f"there must be at most {MAX_POSITIONS} indices, but got {indices}")
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
     grid = np.indices(tuple(indices), sparse=True)
-    base = sum((g * s for k, (g, s) in enumerate(zip(grid, strides, strict=True)) if k != axis), 0)
+    base = sum((grid[k] * strides[k] for k in others), 0)
     return np.broadcast_to(base, tuple(indices)), strides[axis]
 
 
@@ -169,13 +169,16 @@ def replaced(u: Use, positions: Array | int, width: int) -> int:
     fill = u.b.constant(np.full((1, 1, width), neutral), u.dtype(0))
     table = u.b.add("CONCATENATION", (new, fill), axis=1)
     for source in _rounds(at, count):
-        part = u.b.add("GATHER", (table, u.b.constant(source)), axis=1)
-        old = u.b.add(COMBINED[how], (old, part))
+        update = u.b.add("GATHER", (table, u.b.constant(source)), axis=1)
+        old = u.b.add(COMBINED[how], (old, update))
     return u.b.reshape(old, shape)
 
 
 def _rounds(at: Array, count: int) -> list[Array]:
-    """Returns for each entry the update to combine with it, in as many rounds as are needed."""
+    """Returns for each entry the update to combine with it, in as many rounds as are needed.
+
+    An entry without an update in a round gets number len(at), that of the neutral value.
+    """
     rounds: list[Array] = []
     left = np.arange(len(at))
     while left.size:

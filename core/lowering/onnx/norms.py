@@ -64,7 +64,8 @@ def _channels_first(u: Use, y: int) -> int:
 
 def _inverse_deviation(u: Use) -> int:
     """Returns 1 / √(σ² + ε), a constant if the variance is one."""
-    variance, epsilon = u.input(4), float(u.attr("epsilon", 1e-5))
+    variance = u.input(4)
+    epsilon = float(u.attr("epsilon", 1e-5))
     u.b.hold(variance, STATISTICS)
     values = u.b.value(variance)
     if values is None:
@@ -82,14 +83,14 @@ def layer_normalization(u: Use) -> list[int]:
     x = u.b.reshape(u.input(0), (*shape[:axis], count))
     mean = u.b.add("MEAN", (x, u.b.constant([axis])), keep_dims=True)
     centered = u.b.add("SUB", (x, mean))
-    results = [_rms(u, centered, axis, count)]
+    results = [_rms(u, centered, count)]
     if u.is_read(1) or u.is_read(2):
         square = u.b.add("SQUARE", (centered,))
         variance = u.b.add("MEAN", (square, u.b.constant([axis])), keep_dims=True)
         epsilon = u.b.constant(float(u.attr("epsilon", 1e-5)), u.dtype(0))
-        spread = u.b.add("RSQRT", (u.b.add("ADD", (variance, epsilon)),))
+        inverse = u.b.add("RSQRT", (u.b.add("ADD", (variance, epsilon)),))
         dims = (*shape[:axis], *[1] * (len(shape) - axis))
-        results += [u.b.reshape(x, dims) for x in (mean, spread)]
+        results += [u.b.reshape(x, dims) for x in (mean, inverse)]
     return results
 
 
@@ -97,10 +98,11 @@ def rms_normalization(u: Use) -> int:
     shape = u.shape(0)
     axis = u.axis(int(u.attr("axis", -1)), len(shape))
     count = math.prod(shape[axis:])
-    return _rms(u, u.b.reshape(u.input(0), (*shape[:axis], count)), axis, count)
+    return _rms(u, u.b.reshape(u.input(0), (*shape[:axis], count)), count)
 
 
-def _rms(u: Use, x: int, axis: int, count: int) -> int:
+def _rms(u: Use, x: int, count: int) -> int:
+    """Divides x (…, count) by its root mean square along the last axis, and applies the weights."""
     gamma, beta = (
         u.b.weight(u.node.inputs[k], range(u.rank(k)), (count,)) if u.has(k) else None
         for k in (1, 2)
@@ -132,7 +134,8 @@ def _instance(u: Use, x: int, gamma: int, beta: int) -> int:
 
 def group_normalization(u: Use) -> int:
     """Normalizes groups of channels; up to opset 20 they share a scale and a bias."""
-    shape, groups = u.shape(0), int(u.attr("num_groups", 0))
+    shape = u.shape(0)
+    groups = int(u.attr("num_groups", 0))
     if len(shape) < 3 or groups < 1 or shape[1] % groups:
         raise ShapeError(f"x must have a multiple of {groups} channels, but got {shape}")
     x = u.b.reshape(u.input(0), (shape[0], groups, shape[1] // groups * math.prod(shape[2:])))
@@ -143,13 +146,15 @@ def group_normalization(u: Use) -> int:
         y = u.b.reshape(y, (shape[0], groups, shape[1] // groups, *shape[2:]))
         dims: tuple[int, ...] = (groups, 1, *rest)
     else:
-        y, dims = u.b.reshape(y, shape), (shape[1], *rest)
+        y = u.b.reshape(y, shape)
+        dims = (shape[1], *rest)
     scale, bias = (u.b.weight(u.node.inputs[k], (0,), dims) for k in (1, 2))
     y = u.b.add("ADD", (u.b.add("MUL", (y, scale)), bias))
     return u.b.reshape(y, shape)
 
 
 def softmax(op: str, u: Use) -> int:
+    """SOFTMAX or LOG_SOFTMAX along an axis, or, up to opset 12, over all axes from it on."""
     shape = u.shape(0)
     flattens = u.opset < FLATTENING
     axis = int(u.attr("axis", 1 if flattens else -1))
@@ -175,11 +180,13 @@ def _softmax(u: Use, op: str, x: int) -> int:
 
 def hardmax(u: Use) -> int:
     """1 at the first largest value along an axis, else 0; up to opset 12 of all axes from it on."""
-    shape, flattens = u.shape(0), u.opset < FLATTENING
+    shape = u.shape(0)
+    flattens = u.opset < FLATTENING
     axis = u.axis(int(u.attr("axis", 1 if flattens else -1)), len(shape))
     x = u.input(0)
     if flattens:
-        x, axis = u.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:]))), 1
+        x = u.b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
+        axis = 1
     best = u.b.add("ARG_MAX", (x, u.b.constant(axis)), INT64)
     ends = (u.b.constant(n, u.dtype(0)) for n in (1, 0))
     size = u.b.constant(u.b.shape(x)[axis])
@@ -188,7 +195,8 @@ def hardmax(u: Use) -> int:
 
 def lp_normalization(u: Use) -> int:
     """x / (Σ |x|ᵖ)^(1/p) along an axis; 0 where all values are 0."""
-    x, p = u.input(0), int(u.attr("p", 2))
+    x = u.input(0)
+    p = int(u.attr("p", 2))
     axis = u.axis(int(u.attr("axis", -1)), u.rank(0))
     if p not in (1, 2):
         raise ShapeError(f"p must be 1 or 2, but got {p}")
@@ -203,9 +211,10 @@ def lp_normalization(u: Use) -> int:
 def mean_variance_normalization(u: Use) -> int:
     """(x − mean) / (√variance + 10⁻⁹) over some axes."""
     axes = tuple(sorted({u.axis(k, u.rank(0)) for k in u.ints("axes", (0, 2, 3)) or ()}))
-    x, at = u.input(0), u.b.constant(axes)
-    centered = u.b.add("SUB", (x, u.b.add("MEAN", (x, at), keep_dims=True)))
-    variance = u.b.add("MEAN", (u.b.add("SQUARE", (centered,)), at), keep_dims=True)
+    x = u.input(0)
+    over = u.b.constant(axes)
+    centered = u.b.add("SUB", (x, u.b.add("MEAN", (x, over), keep_dims=True)))
+    variance = u.b.add("MEAN", (u.b.add("SQUARE", (centered,)), over), keep_dims=True)
     tiny = u.b.constant(1e-9, u.dtype(0))
     spread = u.b.add("ADD", (u.b.add("SQRT", (variance,)), tiny))
     return u.b.add("DIV", (centered, spread))
@@ -213,7 +222,8 @@ def mean_variance_normalization(u: Use) -> int:
 
 def lrn(u: Use) -> int:
     """x / (k + α/n · the sum of squares of n neighbouring channels)^β."""
-    size, rank = int(u.attr("size", 0)), u.rank(0)
+    size = int(u.attr("size", 0))
+    rank = u.rank(0)
     if rank < 3 or size < 1 or size % 2 == 0:
         raise ShapeError(f"size must be odd and x have channels, but got {size}, {u.shape(0)}")
     x = u.b.transpose(u.input(0), (0, *range(2, rank), 1))

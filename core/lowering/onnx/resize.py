@@ -71,19 +71,20 @@ class Scaling:
 
 
 def resize(u: Use) -> int:
+    """Resize, and Upsample, which has the forms of Resize before opset 11."""
     before = u.shape(0)
-    old = u.source.kind == "Upsample" or u.opset < 11
+    is_old = u.source.kind == "Upsample" or u.opset < 11
     mode = "linear" if u.attr("mode", NEAREST) == "bilinear" else u.attr("mode", NEAREST)
-    form = u.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
-    rounding = u.attr("nearest_mode", "simple" if old else "round_prefer_floor")
+    form = u.attr("coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel")
+    rounding = u.attr("nearest_mode", "simple" if is_old else "round_prefer_floor")
     scalings = _scalings(u, before, form)
     if not scalings:
         return u.raw(0)
     if scalings[0].axis == 0 and len(before) > 2:
         raise ShapeError(f"axis 0, the batch, must keep its length, but got {scalings[0].after}")
-    plain = not u.attr("antialias", 0) and not u.attr("exclude_outside", 0)
-    exact = all(s.scale == np.float32(s.after / s.before) for s in scalings)
-    if len(before) == 4 and min(s.axis for s in scalings) > 1 and exact and plain:
+    is_plain = not u.attr("antialias", 0) and not u.attr("exclude_outside", 0)
+    has_exact_scales = all(s.scale == np.float32(s.after / s.before) for s in scalings)
+    if len(before) == 4 and min(s.axis for s in scalings) > 1 and has_exact_scales and is_plain:
         y = _by_row(u, mode, form, rounding, scalings)
         if y is not None:
             return y
@@ -111,12 +112,13 @@ def resize(u: Use) -> int:
 def _by_row(u: Use, mode: str, form: str, rounding: str, scalings: Sequence[Scaling]) -> int | None:
     """Resizes images (N, C, H, W) with a row of TFLite; None if it has no such form."""
     sizes = list(u.shape(0))
-    whole = True
+    has_whole_factors = True
     for s in scalings:
         sizes[s.axis] = s.after
-        whole = whole and s.after % s.before == 0
-    rounding = "floor" if rounding == "simple" and whole else rounding
-    if mode == NEAREST and ((form, rounding) == FLOOR or (whole and (form, rounding) == ROUNDED)):
+        has_whole_factors = has_whole_factors and s.after % s.before == 0
+    rounding = "floor" if rounding == "simple" and has_whole_factors else rounding
+    is_floor = (form, rounding) == FLOOR or (has_whole_factors and (form, rounding) == ROUNDED)
+    if mode == NEAREST and is_floor:
         op, corners, half = "RESIZE_NEAREST_NEIGHBOR", False, False
     elif mode == LINEAR and form in LINEAR_FORMS and 1 not in sizes[2:]:
         op, (corners, half) = "RESIZE_BILINEAR", LINEAR_FORMS[form]
@@ -147,8 +149,8 @@ def _scalings(u: Use, before: tuple[int, ...], form: str) -> list[Scaling]:
             ratios = [ratio] * len(axes)
             target = tuple(int(np.floor(ratio * n + np.float32(0.5))) for n in lengths)
     else:
-        at = 1 if u.source.kind == "Upsample" or u.opset < 11 else 2
-        scales = u.value(at, "scales") if u.has(at) else np.array(u.attr("scales", ()))
+        k = 1 if u.source.kind == "Upsample" or u.opset < 11 else 2
+        scales = u.value(k, "scales") if u.has(k) else np.array(u.attr("scales", ()))
         if scales.dtype.kind not in "iuf":
             raise ShapeError(f"scales must be numbers, but got {scales!s:.60}")
         ratios = [np.float32(s) for s in np.ravel(scales)]
@@ -194,7 +196,7 @@ def _weights(u: Use, mode: str, places: Array, s: Scaling) -> Array:
     if s.before * s.after > MAX_WEIGHTS:
         raise ShapeError(f"an axis must need at most {MAX_WEIGHTS} weights, but got {s}")
     antialias = bool(u.attr("antialias", 0))
-    exclude = bool(u.attr("exclude_outside", 0))
+    excludes = bool(u.attr("exclude_outside", 0))
     stretch = min(float(s.scale), 1.0) if antialias else 1.0
     reach = int(np.ceil((1 if mode == LINEAR else 2) / stretch))
     places = places.astype(np.float64)
@@ -206,12 +208,12 @@ def _weights(u: Use, mode: str, places: Array, s: Scaling) -> Array:
         each = np.maximum(1 - distance, 0)
     else:
         each = _cubic(distance, float(u.attr("cubic_coeff_a", -0.75)))
-    if exclude:
+    if excludes:
         each = np.where((at >= 0) & (at < s.before), each, 0)
-    if exclude or antialias:
+    if excludes or antialias:
         each = each / each.sum(1, keepdims=True)
     weights = np.zeros((s.after, s.before))
-    rows = np.arange(s.after)[:, None] + np.zeros_like(at)
+    rows = np.broadcast_to(np.arange(s.after)[:, None], at.shape)
     np.add.at(weights, (rows, np.clip(at, 0, s.before - 1)), each)
     return weights
 
@@ -229,10 +231,10 @@ def _weighted(u: Use, x: int, axis: int, weights: Array) -> int:
     order = [*(k for k in range(rank) if k != axis), axis]
     w = u.b.constant(weights, u.b.spec(x).dtype)
     x = u.b.transpose(x, order)
-    flat = rank == 1
-    x = u.b.reshape(x, (1, *u.b.shape(x))) if flat else x
+    is_vector = rank == 1
+    x = u.b.reshape(x, (1, *u.b.shape(x))) if is_vector else x
     y = u.b.add("FULLY_CONNECTED", (x, w, ABSENT), keep_num_dims=True)
-    y = u.b.reshape(y, u.b.shape(y)[1:]) if flat else y
+    y = u.b.reshape(y, u.b.shape(y)[1:]) if is_vector else y
     return u.b.transpose(y, tuple(int(k) for k in np.argsort(order)))
 
 

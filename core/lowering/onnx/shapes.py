@@ -72,7 +72,8 @@ def reshape(u: Use) -> int:
 
 
 def flatten(u: Use) -> int:
-    before, rank, axis = u.shape(0), u.rank(0), int(u.attr("axis", 1))
+    before, rank = u.shape(0), u.rank(0)
+    axis = int(u.attr("axis", 1))
     if not -rank <= axis <= rank:
         raise ShapeError(f"axis must be {-rank} to {rank}, but got {axis}")
     axis = axis + rank if axis < 0 else axis
@@ -87,7 +88,8 @@ def axes_of(u: Use, k: int) -> tuple[int, ...] | None:
 
 
 def squeeze(u: Use) -> int:
-    before, axes = u.shape(0), axes_of(u, 1)
+    before = u.shape(0)
+    axes = axes_of(u, 1)
     if axes is None:
         gone = {k for k, n in enumerate(before) if n == 1}
     else:
@@ -98,7 +100,8 @@ def squeeze(u: Use) -> int:
 
 
 def unsqueeze(u: Use) -> int:
-    axes, dims = axes_of(u, 1) or (), list(u.shape(0))
+    axes = axes_of(u, 1) or ()
+    dims = list(u.shape(0))
     rank = len(dims) + len(axes)
     if rank > MAX_AXES:
         raise ShapeError(f"must have at most {MAX_AXES} axes, but got {rank}")
@@ -132,10 +135,10 @@ def concat(u: Use) -> int:
 def _without_values(u: Use, inputs: Sequence[int], axis: int) -> list[int]:
     """Joins inputs without values; returns the only input of the result."""
     shapes = [u.b.shape(x) for x in inputs]
-    if len({(len(n), *n[:axis], *n[axis + 1 :]) for n in shapes}) > 1:
+    if len({(len(shape), *shape[:axis], *shape[axis + 1 :]) for shape in shapes}) > 1:
         raise ShapeError(f"inputs must differ along axis {axis} only, but got {shapes}")
     dims = [*shapes[0]]
-    dims[axis] = sum(n[axis] for n in shapes)
+    dims[axis] = sum(shape[axis] for shape in shapes)
     return [u.b.reshape(inputs[0], dims)]
 
 
@@ -176,7 +179,8 @@ def slice_of(u: Use) -> int:
 
 
 def split(u: Use) -> list[int]:
-    before, count = u.shape(0), len(u.node.outputs)
+    before = u.shape(0)
+    count = len(u.node.outputs)
     axis = u.axis(int(u.attr("axis", 0)), len(before))
     sizes = u.ints("split")
     if sizes is None and u.has(1):
@@ -213,7 +217,9 @@ def range_of(u: Use) -> int:
 
 
 def pad(u: Use) -> int:
-    before, mode = u.shape(0), u.attr("mode", "constant")
+    """Pads the ends of axes; negative numbers cut them."""
+    before = u.shape(0)
+    mode = u.attr("mode", "constant")
     pads = (u.ints("pads") or u.ints("paddings") or ()) if u.opset < 11 else u.numbers(1, "pads")
     axes: Sequence[int] = range(len(before))
     if u.opset >= 18 and u.has(3):
@@ -228,7 +234,8 @@ def pad(u: Use) -> int:
     x = u.input(0)
     if (both < 0).any():
         begin, end = np.maximum(-both[:, 0], 0), np.array(before) - np.maximum(-both[:, 1], 0)
-        x, both = u.b.slice(x, begin, end), np.maximum(both, 0)
+        x = u.b.slice(x, begin, end)
+        both = np.maximum(both, 0)
     if not both.any():
         return x
     paddings = u.b.constant(both)
@@ -260,7 +267,8 @@ def _repeated(u: Use, x: int, pads: Array, wraps: bool) -> int:
 
 
 def depth_to_space(u: Use) -> int:
-    before, block = u.shape(0), int(u.attr("blocksize", 0))
+    before = u.shape(0)
+    block = int(u.attr("blocksize", 0))
     if len(before) != 4 or block < 1 or before[1] % (block * block):
         raise ShapeError(f"x must be (N, C · {block}², H, W), but got {before}")
     if u.attr("mode", "DCR") == "DCR":
@@ -308,12 +316,13 @@ def eye_like(u: Use) -> int:
 
 
 def center_crop_pad(u: Use) -> int:
-    """Cuts or pads both ends of axes alike; of an odd rest, the end takes more."""
+    """Cuts or pads both ends of axes alike; of an odd difference, the end takes more."""
     before, target = u.shape(0), u.numbers(1, "the shape")
     axes = [u.axis(k, len(before)) for k in u.ints("axes", range(len(before))) or ()]
     if len(axes) != len(target) or min(target, default=1) < 1:
         raise ShapeError(f"the shape must have {len(axes)} numbers above 0, but got {target}")
-    x, begin, end = u.input(0), [0] * len(before), [*before]
+    x = u.input(0)
+    begin, end = [0] * len(before), [*before]
     pads = np.zeros((len(before), 2), np.int64)
     for k, n in zip(axes, target, strict=True):
         if n > MAX_SIZE:

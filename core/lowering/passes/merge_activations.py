@@ -62,7 +62,7 @@ def _points() -> Array:
 @cache
 def _activations() -> Sequence[Activation]:
     x = _points()
-    phi2 = 1 + FUNCTIONS["CUSTOM:Erf"](x * sqrt(0.5))
+    phi2 = 1 + FUNCTIONS["CUSTOM:Erf"](x * sqrt(0.5))  # twice the normal distribution function
     tanh = np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))
     return (
         Activation("SWISH", {}, x * _logistic(x)),
@@ -80,7 +80,8 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     if CURVES.isdisjoint(node.op for node in graph.nodes):
         return graph
     readers = graph.count_reads()
-    makers, inner_results = dict[int, Node](), set[int]()
+    makers: dict[int, Node] = {}
+    inner_results: set[int] = set()
     for node in graph.nodes:
         y = node.outputs[0]
         makers[y] = node
@@ -102,7 +103,7 @@ def _functions(
     """Yields each x of which y is an activation: x, the function, the tensors between."""
     computed: dict[int, Node] = {}
     before = [y]
-    if makers[y].op in ("MUL", "DIV"):
+    if makers[y].op in ("MUL", "DIV"):  # the last operator of each function
         queue = deque(before)
         while queue:
             i = queue.popleft()
@@ -139,7 +140,7 @@ def _value(
     if scalar is not None:
         return scalar
     if y not in values and y in nodes:
-        read = [_value(graph, i, nodes, values) for i in nodes[y].inputs]
-        if all(a is not None for a in read):
-            values[y] = FUNCTIONS[nodes[y].op](*read)
+        operands = [_value(graph, i, nodes, values) for i in nodes[y].inputs]
+        if all(a is not None for a in operands):
+            values[y] = FUNCTIONS[nodes[y].op](*operands)
     return values.get(y)
