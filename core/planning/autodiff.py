@@ -91,6 +91,7 @@ class _Builder:
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
+        # Tensors that a run fills before it computes.
         self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
@@ -279,13 +280,15 @@ class _Builder:
         return row, attrs
 
     def _loss_arrays(self, k: int, loss: Loss) -> dict[str, str]:
+        """Returns the values of loss k by row name."""
         names = {"t": f"target{k}", "scale": f"scale{k}", "loss": f"loss{k}"}
         names.update((n, v) for (i, n), v in self.aux.items() if i == -1 - k)
         return {"x": self.tensor(loss.tensor), **names}
 
     def _loss_gradient(self, k: int, loss: Loss, row: OpDef, attrs: Attrs) -> None:
+        """Adds the gradient of loss k by its output."""
         kernel = row.grads["x"]
-        assert isinstance(kernel, Kernel)
+        assert isinstance(kernel, Kernel), "a loss has a kernel for the gradient of x"
         label = f"loss {k} {loss.name} d.x"
         self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
 

@@ -17,10 +17,10 @@ CACHE = 2 * 2**20  # bytes that an arena may have in any case: about the private
 # Most samples of the plan that is compared with the plan of one, to estimate the cost of a sample.
 # Often it is the plan of the micro-batch that is chosen, too, and no third plan is made.
 SEVERAL = 16
-# Fraction of its samples' time that a run may take beside them. Runs of half as many samples as
-# that asks for cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
+# Fraction of its samples' time that a run may take beside them, which sets a number of samples.
+# Half that number cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
 FIXED = 0.135
-ARENAS = 64 * 2**20  # bytes that all arenas may have for the sake of that
+ARENAS = 64 * 2**20  # bytes that all arenas may have for runs of that number
 # Larger arenas, if those of single samples are large: arenas of single samples times this.
 GROWTH = 1.25
 # Fraction of a batch's time on one core by which workers with micro-batches of their own are faster
@@ -121,7 +121,7 @@ def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batc
 def run_sizes(samples: int, most: int) -> list[int]:
     """Returns ⌈samples / runs⌉ for all numbers of runs, up to `most`.
 
-    There are at most 2 √samples of them, and they are found in as many steps.
+    There are at most 2 √samples of them, and this function takes as many steps.
     """
     root = isqrt(samples)
     small = {n for n in range(1, min(root, most) + 1) if -(-samples // -(-samples // n)) == n}
@@ -141,10 +141,14 @@ class _Samples:
         cls, one: tuple[Plan, MemoryPlan], several: tuple[Plan, MemoryPlan], samples: int
     ) -> "_Samples":
         """Compares the plans for one sample and for several, or for one if a batch has no more."""
-        difference = several[1].nbytes - one[1].nbytes
-        each = max(difference // (samples - 1) if samples > 1 else one[1].nbytes, 1)
-        cost = RunCost.from_plans(one[0], several[0], samples)
-        return cls(cost, max(one[1].nbytes - each, 0), each)
+        plan_of_one, memory_of_one = one
+        plan_of_several, memory_of_several = several
+        each = memory_of_one.nbytes
+        if samples > 1:
+            each = (memory_of_several.nbytes - memory_of_one.nbytes) // (samples - 1)
+        each = max(each, 1)
+        cost = RunCost.from_plans(plan_of_one, plan_of_several, samples)
+        return cls(cost, max(memory_of_one.nbytes - each, 0), each)
 
     def micro_batch(self, samples: int, workers: int) -> int:
         """Returns the size of runs: equal ones, unless those are far larger or smaller.
@@ -236,15 +240,15 @@ def choose_schedule(
     def split_batch(among: int) -> int:
         return samples.micro_batch(-(-batch // among), among)
 
-    small = SHARING * samples.cost.sample * batch < WAKING
+    is_small = SHARING * samples.cost.sample * batch < WAKING
     count = workers or samples.workers(batch, min(cores, batch))
     size = micro_batch or split_batch(count)
-    short = samples.cost.calls > SHORT * (samples.cost.calls + size * samples.cost.sample)
-    if workers is None and count > 1 and short:
+    are_short = samples.cost.calls > SHORT * (samples.cost.calls + size * samples.cost.sample)
+    if workers is None and count > 1 and are_short:
         count = 1
         size = micro_batch or split_batch(count)
     count = min(count, -(-batch // size))
-    return Schedule(batch, size, count, 1 if count > 1 or small else cores)
+    return Schedule(batch, size, count, 1 if count > 1 or is_small else cores)
 
 
 def _check_whole_batch(

@@ -57,6 +57,6 @@ def draw_mask(values: Array, n: int, mask: Mask, origin: Array) -> None:
     rng.random(start % BLOCK, np.float32)
     rng.random(out=values, dtype=np.float32)
     keep = np.float32(1 - mask.rate)
-    values += keep
+    values += keep  # u + keep is 1 or more with the probability keep
     np.floor(values, out=values)
     values *= 1 / keep

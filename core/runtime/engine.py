@@ -65,8 +65,8 @@ class Engine:
         self._loop = self._make_loop()
         in_place = plans.mode.in_place
         self.programs = self._make_programs(in_place=in_place)
-        self._adding = None if in_place else self.programs
-        self._pulls = parameters.pulls
+        self._adding = None if in_place else self.programs  # programs of `accumulate`
+        self._pulls = parameters.pulls  # for which the programs are bound
         self._other: Engine | None = None  # with a proximal term, or without
         self._scales: dict[tuple[int, str], list[float]] = {}
         self._accumulated = 0  # samples whose gradients the next update uses
@@ -183,8 +183,10 @@ class Engine:
         parameters = self.parameters
         program = runs[0][0].program
         prepares = self.packed.arrays or parameters.rounding or parameters.ranges.ends
-        one_call = len(runs) == len(runs[0]) == 1 and program.loops is not None
-        if not one_call or prepares or program.masks or program.seen or not self.sums.are_complete:
+        is_one_call = len(runs) == len(runs[0]) == 1 and program.loops is not None
+        if not is_one_call or prepares or program.masks or program.seen:
+            return None
+        if not self.sums.are_complete:
             return None
         batch = Batch(samples, scales, fill, None, update=1)
         parts = self._workers[0], self._team, self.plans.plans

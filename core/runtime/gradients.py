@@ -26,7 +26,7 @@ from odt.kernels.native.updates import (
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 ALONE = 2**18  # values that one thread updates before others are awake
-ALWAYS = np.ones(1, np.int64)
+ALWAYS = np.ones(1, np.int64)  # `adds` of calls that always add
 LINE = 16  # values of a cache line, of which each has one writer
 STATE = 3  # numbers of the state of meetings (`bind_meet`)
 FAILED = 2  # of these, the one that says whether a worker has failed
@@ -39,6 +39,7 @@ class Gradients:
         sums: of each worker, by tensor index; the first worker has those that all share.
         adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
             ones.
+        scratch: of each worker, memory of its updates.
         met: parameters for whose gradients workers meet, to add or use them together.
         clip_memory: memory of gradient clipping.
     """
@@ -127,10 +128,10 @@ class Gradients:
         def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
             """Returns the calls that take a gradient; those of a meeting at its last one."""
             i = self._tensors[name]
-            each, by = list(places.values()), places[worker].plan.deliveries[name].call
-            if name in self.met or by:
-                bind = self._bind_blocks if by else self._bind_part
-                calls.extend(bind(name, worker, each))
+            in_blocks = places[worker].plan.deliveries[name].call is not None
+            if name in self.met or in_blocks:
+                bind = self._bind_blocks if in_blocks else self._bind_part
+                calls.extend(bind(name, worker, list(places.values())))
                 if self.met and name not in lasts:
                     return ()
                 alone = len(places) == 1
@@ -167,7 +168,8 @@ class Gradients:
         workers = len(each)
         ends = [*(size * k // workers // LINE * LINE for k in range(workers)), size]
         part = slice(ends[worker], ends[worker + 1])
-        i, (first, *others) = self._tensors[name], [a[part] for a in each]
+        i = self._tensors[name]
+        first, *others = (a[part] for a in each)
         total = first
         calls: list[Calls] = []
         if name in self._shared:

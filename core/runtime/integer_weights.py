@@ -120,7 +120,7 @@ class IntegerWeights:
             bottom = min(top + height, rows)
             for left in range(0, columns, TILE):
                 right = min(left + TILE, columns)
-                # A tile is side by side in memory: whole rows, or a part of one row.
+                # The values of a tile are contiguous: whole rows, or a part of one row.
                 at = slice(top * columns + left, (bottom - 1) * columns + right)
                 part = slice(top, bottom), slice(left, right)
                 scale, zero = _part(self._scale, part), _part(self._zero, part)

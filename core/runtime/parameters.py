@@ -37,7 +37,7 @@ WORK = 2  # tiles of scratch memory for weights that are integers
 
 def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
     """The integers of a weight, from the file or from real numbers."""
-    assert tensor.data is not None
+    assert tensor.data is not None, "weights are constants"
     return tensor.data if tensor.holds_integers else quantization.quantize(tensor.data)[0]
 
 
@@ -202,7 +202,7 @@ class Parameters:
         return bool(self.proximal_mu)
 
     @property
-    def update_numbers(self) -> Mapping[float, "ctypes.Array[ctypes.c_float]"]:
+    def update_numbers(self) -> Mapping[float, ctypes.Array[ctypes.c_float]]:
         """The numbers that compiled updates read, by factor of the learning rate."""
         return self._numbers
 
@@ -217,7 +217,7 @@ class Parameters:
         Raises:
             OptionError: if the learning rate follows a schedule whose length is not known.
         """
-        assert self.optimizer is not None
+        assert self.optimizer is not None, "parameters that train have an optimizer"
         self._rate = self.optimizer.rate(self.step + 1)
         self.step += 1
         self.origin[SEED], self.origin[STEP] = self.mask_seed % 2**64, self.step
@@ -228,7 +228,7 @@ class Parameters:
 
     def _compiled_update(self, factor: float) -> CompiledUpdate:
         """The kernel of this step's update, and its numbers, by factor of the learning rate."""
-        assert self.optimizer is not None
+        assert self.optimizer is not None, "parameters that train have an optimizer"
         assert self.optimizer.rule.compiled is not None, "others are not bound"
         rate, step = self._rate * factor, max(self.step, 1)
         return self.optimizer.rule.compiled(self.optimizer.attrs, rate, step)
@@ -276,16 +276,16 @@ class Parameters:
         """
         factor = self._rates.get(i, 1.0)
         name, numbers = self._compiled_update(factor)
-        read = self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
+        array = self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
         slots = [a[i].reshape(-1, copy=False)[part] for a in self.slots.values()]
         if i in self._integers:
             bind = self._integers[i].bind_part
-            return bind(name, part, gradient, slots, read, i, self.origin)
+            return bind(name, part, gradient, slots, array, i, self.origin)
         p = self.trained[i].reshape(-1, copy=False)[part]
-        return bind_update(name, p, gradient, *slots, numbers=read)
+        return bind_update(name, p, gradient, *slots, numbers=array)
 
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
-        assert self.optimizer is not None
+        assert self.optimizer is not None, "parameters that train have an optimizer"
         rule = self.optimizer.rule
         p = self.trained[i]
         reals = () if i in self._integers else (p,)
@@ -310,7 +310,7 @@ class Parameters:
 
     def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         """Updates a parameter with NumPy; tile by tile unless the rule needs it whole."""
-        assert self.optimizer is not None
+        assert self.optimizer is not None, "parameters that train have an optimizer"
         rule = self.optimizer.rule
         rate = self._rate * self._rates.get(i, 1.0)
         if i in self._integers:
@@ -338,7 +338,7 @@ class Parameters:
     ) -> None:
         """Updates a weight that is integers in memory, tile by tile."""
         optimizer = self.optimizer
-        assert optimizer is not None
+        assert optimizer is not None, "parameters that train have an optimizer"
         tiles, scratch, copy = work[:WORK], work[WORK:-1], work[-1]
 
         def rule(p: Array, g: Array, slots: Mapping[str, Array]) -> None:
@@ -348,6 +348,7 @@ class Parameters:
             optimizer.rule.run(optimizer.attrs, rate, self.step, p=p, g=g, work=scratch, **slots)
 
         state = {n: a[i].reshape(-1, copy=False) for n, a in self.slots.items() if i in a}
+        # Seed and weight are one word, as in the compiled kernel.
         key = (self.mask_seed % 2**32 * 2**32 + i, self.step)
         self._integers[i].update(rule, gradient.reshape(-1, copy=False), state, key, tiles)
 

@@ -96,9 +96,11 @@ class Program:
             outside: memory outside the arena; None if there is none.
         """
         self.plan = plan
-        self._memory, self.arena = memory, arena
+        self._memory = memory
+        self.arena = arena
         outside = outside or Outside()
-        self._outside, self._adds = in_sums(plan, outside.sums), outside.adds
+        self._outside = in_sums(plan, outside.sums)
+        self._adds = outside.adds
         self._packed = outside.packed
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
@@ -139,7 +141,7 @@ class Program:
                 how = "compiled" if entry.compiled else "NumPy"
                 if k in self._fused:
                     after = self.plan.entries[self._fused[k][0]]
-                    assert isinstance(after, Call)
+                    assert isinstance(after, Call), "only calls are fused"
                     how += f", with {after.label}"
                 arrays = ", ".join(f"{n}={self._place(v)}" for n, v in entry.arrays.items())
                 lines.append(f"{entry.label} ({how}): {arrays}")
@@ -177,10 +179,9 @@ class Program:
         calls = [k for k in range(self.plan.forward_entries) if k not in self._covered]
         for k, run in zip(calls, self._forward_runs, strict=True):
             run()
-            ran = (self.plan.entries[n] for n in (k, *self._fused.get(k, ())[:1]))
-            yield tuple(
-                n for call in ran if isinstance(call, Call) for n in call.values(call.writes)
-            )
+            entries = (self.plan.entries[n] for n in (k, *self._fused.get(k, ())[:1]))
+            calls_of_run = (entry for entry in entries if isinstance(entry, Call))
+            yield tuple(n for call in calls_of_run for n in call.values(call.writes))
 
     def tables(self, regions: Regions, except_for: Collection[str]) -> dict[int, Table]:
         """Returns relocatable tables of the entries that have compiled calls only.
@@ -202,14 +203,14 @@ class Program:
         return self._arrays[name]
 
     def first_bad(self) -> str | None:
-        """Runs forward call by call and returns the first float value that is not finite."""
+        """Runs forward call by call; returns the name of the first value that is not finite."""
         for name in (*self.plan.inputs, *self.plan.targets):
             if not self._is_finite(name):
                 return name
         forward = enumerate(self.plan.entries[: self.plan.forward_entries])
         calls = [entry for k, entry in forward if k not in self._covered]
         for entry, run in zip(calls, self._forward_runs, strict=True):
-            assert isinstance(entry, Call)
+            assert isinstance(entry, Call), "gradients are delivered in backward"
             for name in entry.values(entry.reads):
                 if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
                     return name
@@ -230,14 +231,14 @@ class Program:
         value = self.plan.values[name]
         if value.region in (Region.CONSTANT, Region.PARAMETER):
             tensor = self.plan.values[self.plan.root(name)].tensor
-            assert tensor is not None
+            assert tensor is not None, "constants and parameters are tensors"
             array = tensors.get(tensor)
             if array is None:
                 constant = self.plan.graph.tensors[tensor]
                 values = constant.data if value.spec.dtype.kind in "iu" else constant.real
-                assert values is not None
+                assert values is not None, "a constant has values"
                 array = np.ascontiguousarray(values)  # folded ones may be views that repeat rows
-            if value.spec.size != array.size:  # a part
+            if value.spec.size != array.size:  # a part of the tensor
                 array = array.reshape(-1)[value.at : value.at + value.spec.size]
             return array.reshape(value.spec.shape)
         root = self.plan.root(name)
@@ -254,12 +255,12 @@ class Program:
             if isinstance(entry, Call) and self._panel(entry) is not None:
                 arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
                 call = self._bind_call(entry, arrays, {}, packing=PACKS)
-                assert isinstance(call, Calls)
+                assert isinstance(call, Calls), "weights are packed for compiled calls"
                 calls.append(call)
         return calls
 
     def _panel(self, call: Call) -> Array | None:
-        """The packed weights that a call reads."""
+        """The packed weights that a call reads; None if it reads others."""
         name = self.plan.root(call.arrays.get("w", ""))
         packs = name in self._packed and packed_spec(self.plan, call) is not None
         return self._packed[name] if packs else None
@@ -275,9 +276,10 @@ class Program:
             extra: further arguments.
             packing: what the call does if it has packed weights.
         """
-        compiled, panel = call.compiled, self._panel(call)
-        assert compiled is not None
+        compiled = call.compiled
+        assert compiled is not None, "callers bind compiled calls only"
         arguments = {**arrays, **compiled.prepare(call.attrs, call.specs), **extra}
+        panel = self._panel(call)
         if panel is not None:
             arguments |= {"panel": panel, "packing": packing}
         return compiled.bind(call.attrs, **arguments)

@@ -41,7 +41,7 @@ class Worker:
         self.seen: dict[int, Array] = {}
         self._moves: dict[Program, Callable[[], None]] = {}  # which move running statistics
         self._draws: dict[Program, Callable[[], None]] = {}  # which draw masks of dropout
-        self._origin = make_origin()  # of these
+        self._origin = make_origin()  # seed, step and first sample of the masks
 
     def run(self, runs: Sequence[Run], batch: Batch) -> None:
         """Runs micro-batches, beside those of other workers."""
@@ -112,6 +112,6 @@ class Worker:
     def _see(self, program: Program, count: int) -> None:
         """Adds what a micro-batch saw of the ranges of activations."""
         for i, a in program.seen:
-            least, most, below, above = a.tolist()
+            least, most, below, above = a.tolist()  # extremes; fractions beyond the limits
             seen = np.array([least, most, below * count, above * count, count])
             merge_seen(self.seen, {i: seen})

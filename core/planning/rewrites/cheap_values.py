@@ -9,18 +9,18 @@ of a normalization of a saved value, which is repeated then: max(γ x̂ + β, 0)
 from odt.core.planning.cost import call_seconds, run_seconds
 from odt.core.planning.plan import Call, Plan, Region
 
-LEAST = 2**15  # bytes of a value
+LEAST = 2**15  # bytes: smaller values are not recomputed
 SHARE = 0.15  # of the bytes alive at the end of the forward phase: less is not worth a rewrite
-SLOWER = 0.08  # fraction of a run's estimated time that all of them may take
+SLOWER = 0.08  # fraction of a run's estimated time that recomputing all of them may add
 
 
 def cheap_values(plan: Plan) -> frozenset[str]:
     """Returns the values of a training plan to recompute; none if they are a small part of it."""
     uses = _Uses(plan)
     forward = plan.entries[: plan.forward_entries]
-    rates: dict[str, float] = {}
+    rates: dict[str, float] = {}  # value → seconds of its calls for each of its bytes
     for call in forward:
-        assert isinstance(call, Call)
+        assert isinstance(call, Call), "parameters are delivered in backward"
         if uses.is_cheap(call):
             name = call.arrays[call.writes[0]]
             seconds = sum(call_seconds(plan, each) for each in (call, *uses.before(call)))
@@ -28,11 +28,11 @@ def cheap_values(plan: Plan) -> frozenset[str]:
     if not rates:
         return frozenset()
     cheapest: list[str] = []
-    seconds = 0.0
+    total = 0.0  # seconds
     most = SLOWER * run_seconds(plan)
     for name in sorted(rates, key=rates.__getitem__):
-        seconds += rates[name] * plan.values[name].spec.nbytes
-        if seconds > most:
+        total += rates[name] * plan.values[name].spec.nbytes
+        if total > most:
             break
         cheapest.append(name)
     freed = sum(plan.values[name].spec.nbytes for name in cheapest)
