@@ -53,8 +53,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> BatchNormAttrs:
 def infer(attrs: BatchNormAttrs, s: Specs) -> Specs:
     x = s["x"]
     vectors = [s[n] for n in ("gamma", "beta", "mean", "variance")]
-    valid = len(x.shape) >= 2 and x.dtype.kind == "f" and x.size > 0
-    if not valid or any(v.shape != x.shape[-1:] or v.dtype != x.dtype for v in vectors):
+    is_valid = len(x.shape) >= 2 and x.dtype.kind == "f" and x.size > 0
+    if not is_valid or any(v.shape != x.shape[-1:] or v.dtype != x.dtype for v in vectors):
         raise ShapeError(
             "x must be (S…, C) of a float type, and gamma, beta, mean and variance (C), "
             f"but got x {x}, {', '.join(map(str, vectors))}"
@@ -67,11 +67,13 @@ def mixes_samples(attrs: BatchNormAttrs, s: Specs, batched: Names) -> bool:
 
 
 def statistics(attrs: BatchNormAttrs, s: Specs) -> Specs:
+    """Returns the arrays that forward saves for backward."""
     spec = TensorSpec((1, 1, s["x"].shape[-1]), s["x"].dtype)
     return {"center": spec, "inv": spec}
 
 
 def like_x(attrs: BatchNormAttrs, s: Specs) -> Specs:
+    """Returns the workspace of kernels that need one array like x."""
     return {"part": s["x"]}
 
 
@@ -135,7 +137,7 @@ def grad_x(
     other: Array | None = None,
     row: Array | None = None,
 ) -> None:
-    if part is None or other is None or row is None:
+    if part is None or other is None or row is None:  # center and inv do not depend on x
         np.multiply(dy, inv.reshape(-1, copy=False), out=dx)
     else:
         normalized(x, center, inv, part)

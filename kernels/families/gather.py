@@ -71,6 +71,7 @@ def bind_find(
     """Returns the compiled calls of `find`; `extent` has the least and most index of each axis."""
 
     def check() -> None:
+        # `extent` has a row even if tuples have no index.
         for k, (size, (least, most)) in enumerate(zip(lead, extent.tolist(), strict=False)):
             if least < 0 or most >= size:
                 raise DataError(

@@ -82,7 +82,7 @@ def forward(
     logs: Array | None = None,
 ) -> None:
     find(t, x.shape[-1], at, first)
-    part = attrs.label_smoothing
+    smoothing = attrs.label_smoothing
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
         np.maximum(values, SMALLEST, out=values)
@@ -91,7 +91,7 @@ def forward(
             np.maximum(x, SMALLEST, out=logs)
             np.log(logs, out=logs)
             np.mean(logs.reshape(-1, x.shape[-1], copy=False), axis=1, out=mean)
-            _mix(values, mean, part)
+            _mix(values, mean, smoothing)
         loss[0] = scaled_sum(values, scale, -divisor)
         return
     x2, p2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p))
@@ -99,7 +99,7 @@ def forward(
     np.take(p2.reshape(-1, copy=False), at, out=values, mode="clip")
     if mean is not None:
         np.mean(p2, axis=1, out=mean)
-        _mix(values, mean, part)
+        _mix(values, mean, smoothing)
     np.exp(p2, out=p2)
     np.sum(p2, axis=1, keepdims=True, out=row)
     np.divide(p2, row, out=p2)
@@ -108,10 +108,16 @@ def forward(
     loss[0] = scaled_sum(values, scale, -divisor)
 
 
-def _mix(values: Array, mean: Array, part: float) -> None:
-    """Mixes the logarithm of the target's class with the mean of all classes' logarithms."""
+def _mix(values: Array, mean: Array, smoothing: float) -> None:
+    """Mixes the logarithm of the target's class with the mean of all classes' logarithms.
+
+    Args:
+        values: logarithms of the targets' classes, which are changed.
+        mean: means of the logarithms, which are destroyed.
+        smoothing: share of the mean.
+    """
     np.subtract(mean, values, out=mean)
-    np.multiply(mean, part, out=mean)
+    np.multiply(mean, smoothing, out=mean)
     np.add(values, mean, out=values)
 
 
@@ -130,24 +136,24 @@ def grad_x(
     p: Array | None = None,
 ) -> None:
     classes = dx.shape[-1]
-    part = attrs.label_smoothing
+    smoothing = attrs.label_smoothing
     find(t, classes, at, first)
     flat = dx.reshape(-1, copy=False)
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
         np.maximum(values, SMALLEST, out=values)
-        np.divide(part / classes + 1 - part, values, out=values)
-        if part:
+        np.divide(smoothing / classes + 1 - smoothing, values, out=values)
+        if smoothing:
             np.maximum(x, SMALLEST, out=dx)
-            np.divide(part / classes, dx, out=dx)
+            np.divide(smoothing / classes, dx, out=dx)
         else:
             flat.fill(0)
         np.put(flat, at, values, mode="clip")
         scale_gradient(dx, scale, -divisor)
         return
-    np.subtract(p, part / classes, out=dx)
+    np.subtract(p, smoothing / classes, out=dx)
     np.take(flat, at, out=values, mode="clip")
-    np.subtract(values, 1 - part, out=values)
+    np.subtract(values, 1 - smoothing, out=values)
     np.put(flat, at, values, mode="clip")
     scale_gradient(dx, scale, divisor, attrs.beta)
 

@@ -12,7 +12,7 @@ from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import is_available, load
 from odt.kernels.rows.opdef import Array, Attrs, Specs
 
-NEVER = np.zeros(1, np.int64)
+NEVER = np.zeros(1, np.int64)  # `adds` of calls that never add
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
 # Kernels of optimizers, as they are numbered in src/updates.c.
 RULES = "sgd", "momentum", "adam", "root_scaled", "root_scaled_momentum", "lion"
@@ -54,7 +54,7 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Any) -> C
 
 
 def bind_move_average(average: Array, weights: Array, numbers: Any) -> Calls:
-    """Returns a compiled call of e ← e + part · (w − e); numbers holds part, read in each call."""
+    """Returns a compiled call of e ← e + share · (w − e); each call reads share from numbers."""
     return bind("move_average", average, weights, average.size, numbers)
 
 

@@ -2,7 +2,7 @@
 
 Systems take turns, five times; a figure is the mean of the best turn, in processor time of one
 thread except in the browser. The ratios have limits. Peers are TensorFlow.js, which trains no
-convolutions in WebAssembly, and onnxruntime-web, of which this is the last version that trains.
+convolutions in WebAssembly, and the last version of onnxruntime-web that trains.
 """
 
 import json
@@ -47,9 +47,11 @@ NETWORKS = {
 PACKAGES = ("@tensorflow/tfjs@4.22.0", "@tensorflow/tfjs-backend-wasm@4.22.0")
 ORT_WEB = "onnxruntime-web@1.18.0"
 TURNS = 5
+# Limits of time / time of the compiled step in Python: of C, also by network, and of WebAssembly.
 C_LIMIT, WASM_LIMIT = 1.0, 0.75
 C_LIMITS = {"mnist": 0.95}
 LIBRARIES = {"c": (), "c-native": ("-march=native",)}  # options of gcc besides those of the program
+# Limits of time / time of the peer, of a step and until the first loss.
 TFJS_LIMIT, ORT_STEP_LIMIT, ORT_FIRST_LIMIT = 0.12, 0.45, 0.2
 LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 
@@ -74,8 +76,8 @@ class Child:
 
     def milliseconds(self, steps: int) -> float:
         """Returns the time of a step."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+        assert self.process.stdin is not None, "it is a pipe"
+        assert self.process.stdout is not None, "it is a pipe"
         with suppress(BrokenPipeError):  # of a process that has ended
             self.process.stdin.write(f"{steps}\n")
             self.process.stdin.flush()
@@ -105,15 +107,16 @@ def prepare(name: str, net: Network, batch: int, folder: Path) -> None:
     program = folder / f"{name}-c"
     flags = json.loads((program / "manifest.json").read_text())["flags"]
     sources = [*program.glob(f"{name}*.c"), *program.glob("kernels/*.c")]
-    for library, more in LIBRARIES.items():
+    for library, options_of_gcc in LIBRARIES.items():
         output = "-shared", "-o", folder / f"{library}.so"
-        run("gcc", *flags, *more, "-fPIC", "-I", program, *sources, "-lm", *output)
+        run("gcc", *flags, *options_of_gcc, "-fPIC", "-I", program, *sources, "-lm", *output)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise click.ClickException(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    """Runs a command; raises ClickException with its output if it fails."""
+    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise click.ClickException(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
 
 
 def compare(name: str, folder: Path, steps: int, packages: Path) -> dict[str, float]:
@@ -185,9 +188,11 @@ def main(steps: int, work: str, browser: bool, out: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         packages = Path(temporary, "packages")
         packages.mkdir()
-        wanted = [*(PACKAGES if "mlp" in work.split() else ()), *([ORT_WEB] if browser else ())]
-        if wanted:
-            run("npm", "install", "--silent", "--no-audit", "--no-fund", *wanted, cwd=packages)
+        peers = [ORT_WEB] if browser else []
+        if "mlp" in work.split():
+            peers += PACKAGES
+        if peers:
+            run("npm", "install", "--silent", "--no-audit", "--no-fund", *peers, cwd=packages)
         for name in work.split():
             network, batch = NETWORKS[name]
             folder = Path(temporary, name)
@@ -206,7 +211,7 @@ def main(steps: int, work: str, browser: bool, out: Path) -> None:
 
 
 def rows(name: str, best: Mapping[str, float]) -> Sequence[str]:
-    """Returns the rows of a network."""
+    """Returns the rows of a network, from the best turn of each system in ms for a step."""
     peer = "Python, base"
     base, native, wasm = best[peer], best["C, native"], best["wasm, node"]
     limit = C_LIMITS.get(name, C_LIMIT)

@@ -43,7 +43,8 @@ info = TrainingInfo(
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
 )
-# A budget does not count odt's own modules; the row is named for 100 MB with them.
+# Without `process=`, a budget does not count memory that the process has before training; the row
+# is named for 100 MB with odt's own modules.
 budget = 90_000_000 if how == "budget" else None
 keep = None
 if how == "cache":

@@ -73,8 +73,8 @@ static void F(pack_side)(const matmul_shape *g, const float *left, int64_t rows,
     }
 }
 
-/* One part: blocks of rows and columns. Blocks that use the same panel follow each other: it is
-   packed once. */
+/* One part: blocks of rows and columns. Blocks that use the same panel follow each other, so that
+   it is packed once; `packed` is the number of the panel that is packed. */
 static void F(matmul_part)(void *job, int part, int parts) {
   const matmul_job *c = job;
   const matmul_shape *g = &c->g;

@@ -15,7 +15,8 @@
 #define IN_TILES(g) 0
 #endif
 
-/* G w of three values at a distance. */
+/* Replaces three values w, `step` floats apart in vectors of units, by the four of G w: see
+   winograd.h. */
 INLINE void F(three_to_four)(F(vec) * w, int step) {
   F(vec) ends = w[0] + w[2 * step], middle = w[step];
   w[3 * step] = w[2 * step], w[step] = (ends + middle) * 0.5f, w[2 * step] = (ends - middle) * 0.5f;
@@ -31,7 +32,7 @@ typedef struct {
 /* Stores the results of m pixels and n vectors of units. */
 INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const int64_t *unit,
                              const F(epilogue) * source, int m, int n) {
-  F(epilogue) e = *source; /* which is not y's memory */
+  F(epilogue) e = *source; /* a copy, which stores to y cannot change */
   if (e.bias)
     UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
   if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));
@@ -136,8 +137,8 @@ CORRELATE_TILE(3, low, LOW)
 #define LOW3 F(correlate_tile3)
 #endif
 #undef CORRELATE_TILE
-/* Forms that only save time. The base of x86-64 has none in wheels, where old processors alone run
-   it. */
+/* Forms that only save time. The base of x86-64 in wheels has none of them, because only old
+   processors run it. */
 #undef FASTER_FORMS
 #if LANES > 4 || !defined(__x86_64__) || defined(ODT_EMBEDDED)
 #define FASTER_FORMS 1
@@ -150,7 +151,7 @@ LISTED_TILE(2)
 #endif
 #undef LISTED_TILE
 
-/* The same for any number of pixels; MAX_MR more are listed. */
+/* The same for any number of pixels; `in` and `out` have MAX_MR more entries. */
 static void F(correlate_pixels)(const tap_loops *t, const float *const *in, const float *w,
                                 int64_t w_step, const int64_t *at, int64_t n, float *y,
                                 const int64_t *out, const int64_t *unit, int lanes,
@@ -261,6 +262,7 @@ INLINE int F(by_results)(const window_walk *g, int parts) {
          ((g->units + LANES - 1) / LANES < 2 * parts && result_count(g) >= 4 * MR * parts);
 }
 
+/* One part: a range of the results, or of the vectors of units. */
 static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;

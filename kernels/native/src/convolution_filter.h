@@ -120,9 +120,9 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
   }
 }
 
-/* Clears the gradients of a range of groups. Group k of a unit's row of taps, or of a tap with a
-   walk of its own, is k = row · groups + o / MR, so that unit o of the range has rows side by side,
-   `length` values each. */
+/* Clears the gradients of a range of groups. A row is a row of taps, or a tap with a walk of its
+   own; there, unit o belongs to group row · groups + o / MR. So the rows of a unit in the range are
+   side by side, `length` values each. */
 static void F(clear_filter_groups)(const F(filter_job) * c, int64_t begin, int64_t end,
                                    int64_t length) {
   const window_walk *g = c->g;
@@ -214,6 +214,7 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
       tap_loops t = taps_inside(g, &at, 1);
       int64_t tap[MAX_TAP_ROWS], to[MAX_TAP_ROWS];
       int count = 0;
+      /* Units that do not fill a vector are copied, and padded with zeros. */
       for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
         copy_few(narrow + p * LANES, c->dy + out[p], (int)g->units);
         out[p] = p * LANES;

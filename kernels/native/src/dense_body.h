@@ -4,8 +4,8 @@
 
 #include "tile.h"
 
-/* Adds products of m rows and n units over a vector of the depth, of which x has only `mask`. The
-   addresses of row i and unit j are expressions of i and of j. */
+/* Adds products of m rows and n units over a vector of the depth, whose values in x `mask` selects.
+   The addresses of row i and unit j are expressions of i and of j. */
 #undef ADD_DOTS
 #define ADD_DOTS(xs, ws, mask)                                                \
   do {                                                                        \
@@ -15,8 +15,9 @@
            UNROLL(i, m, sums[i * n + j] += a[i] * v; KEEP(sums[i * n + j]))); \
   } while (0)
 
-/* Adds the halves of vectors: sums[q] and sums[q + h] go to the lanes of sums[q] without and with
-   h. After all h, lane l of sums[q] is the sum of what sums[q + l] was. */
+/* Adds the halves of vectors: those of sums[q] in the lanes of sums[q] whose number lacks bit h,
+   and those of sums[q + h] in its other lanes. After all h, lane l of sums[q] is the sum of what
+   sums[q + l] was. */
 #undef ADD_HALVES
 #define OWN_LANE(l, h) ((l) & (h) ? (l) + LANES : (l))
 #define CROSS_LANE(l, h) (((l) ^ (h)) + ((l) & (h) ? LANES : 0))
@@ -87,6 +88,7 @@ typedef struct {
   float lo, hi;
 } F(dense_job);
 
+/* One part: a range of the units. */
 static void F(dense_part)(void *job, int part, int parts) {
   const F(dense_job) *c = job;
   int64_t depth = c->depth, units = c->units, groups = units / UNITS;

@@ -13,7 +13,7 @@
 /* Computes `count` strips of n results side by side in each row, from column `first` on. */
 INLINE void F(depthwise_strips)(const depthwise_job *job, const strip_rows *s, int64_t at,
                                 int64_t first, int64_t count, int n, int cols) {
-  depthwise_job c = *job; /* which is not y's memory */
+  depthwise_job c = *job; /* a copy, which stores to y cannot change */
   int64_t step = c.g->col_stride, out_step = c.g->out_col, w_col = s->w_col;
   const float *w = c.w + c.g->row_weights[0] + c.g->col_weights[0] + at;
   F(vec) bias = {0};
@@ -87,8 +87,8 @@ STRIPS(4, 5)
 #endif
 #undef STRIPS
 
-/* Computes a band in strips, for the vectors from `begin` to `end`, but for the columns that are
-   left, of which it returns the first one. */
+/* Computes the whole strips of a band, for the vectors from `begin` to `end`; returns the first
+   column that is left. Strips have seven results, then four, unless sevens leave more columns. */
 static LEAF int64_t F(depthwise_strip_band)(const depthwise_job *job, const window_walk *g,
                                             const walk_cursor *band, int64_t begin, int64_t end) {
   depthwise_job c = *job;

@@ -206,8 +206,8 @@ KERNEL(topk, (const float *x /* (R, C) */, float *values /* (R, k) */,
 KERNEL(topk_back, (const float *dvalues /* (R, k) */, const int32_t *columns /* (R, k) */,
                    float *dx /* (R, C) */, int64_t rows, int64_t width, int64_t k))
 
-/* updates_body.h; total += gradient if *adds, else total = gradient. The numbers
-   of updates change from step to step. zeros may be null. */
+/* updates_body.h; total += gradient if *adds, else total = gradient. The numbers of updates change
+   from step to step. zeros may be null. */
 KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int64_t n,
                     const int64_t *adds /* (1) */))
 KERNEL(meet, (int64_t *state /* (3), of meet_others */, int64_t all, const bound_call *calls,

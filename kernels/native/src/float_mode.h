@@ -27,7 +27,7 @@ static inline uint32_t get_float_mode(void) {
   __asm__ volatile("vmrs %0, fpscr" : "=r"(mode));
   return mode;
 }
-/* No part of a caller, which might have compared numbers before it: FPSCR holds the result, too. */
+/* Not inlined: FPSCR also holds the result of a comparison, which a caller may still need. */
 static __attribute__((noinline, unused)) void set_float_mode(uint32_t mode) {
   __asm__ volatile("vmsr fpscr, %0" : : "r"(mode));
 }

@@ -10,7 +10,7 @@
 #define SUMMED_ROWS 64 /* rows of a partial sum; partial sums keep long sums accurate */
 
 /* A block of channels of an image, as rows of values. Rows of few channels are folded: several that
-   follow one another are one of `width` values, so that vectors are full. */
+   follow one another become one of `width` values, so that vectors are full. */
 typedef struct {
   int64_t at, stride;   /* of the first row in x, and from one to the next */
   int64_t first, stats; /* first channel, and its place in mean and inv */

@@ -1,5 +1,5 @@
 /* The random numbers of NumPy's Philox-4x64-10: Salmon et al., Parallel Random Numbers: As Easy as
-   1, 2, 3 (2011). They can begin anywhere. */
+   1, 2, 3 (2011). They can begin at any number of a sequence. */
 
 #ifndef PHILOX_H
 #define PHILOX_H

@@ -1,6 +1,6 @@
 /* Values of several types: casts, comparisons, positions and selections of rows. */
 
-/* Many loops, which memory bounds: -O3 would make seven times the code, no faster. */
+/* Many loops, all bound by memory: -O3 would make seven times as much code, which is no faster. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O2")
 #endif

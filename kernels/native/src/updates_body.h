@@ -209,8 +209,9 @@ static void F(round_part)(void *job, int part, int parts) {
   }
 }
 
-/* Weights as integers from lo to hi represent them, with scale and zero point of each unit: those
-   of the file, or the next ones that fit the weights. zeros may be null: they stay 0. */
+/* Rounds weights to the numbers that integers from lo to hi represent, with scale and zero point of
+   each unit: those of the file, or the next ones that fit the weights. zeros may be null: they stay
+   0. */
 void F(round_units)(const float *w, float *y, const float *scales, const float *zeros,
                     int64_t outer, int64_t units, int64_t inner, float lo, float hi) {
   F(rounding_job) c = {w, scales, zeros, y, lo, hi, outer, units, inner};

@@ -13,6 +13,8 @@ typedef struct {
   int64_t first, end, tap, taps;
 } window_span;
 
+/* Returns the span that begins with result `first`: results whose windows have the same taps
+   inside, which is from 0 to size − 1. Result k has its taps at start + k · stride + taps. */
 static inline window_span span_from(int64_t first, int64_t end, int64_t start, int64_t stride,
                                     const int64_t *taps, int64_t count, int64_t size) {
   int64_t at = start + first * stride, a = 0, b = count;
