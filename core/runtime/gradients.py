@@ -193,6 +193,7 @@ class Gradients:
         among = len(places) * threads
         each_thread = []
         for k in range(worker * threads, (worker + 1) * threads):
+            # A thread of the only worker has one block; one of several workers has one for each.
             own_blocks = blocks[k : k + 1] if threads > 1 else blocks
             calls = list[Calls]()
             part = ends[count * k // among : count * (k + 1) // among + 1]

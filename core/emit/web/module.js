@@ -202,9 +202,9 @@ class Model {
   #samples(batch) {
     let samples;
     for (const [kind, arrays] of Object.entries(batch)) {
-      const wanted = this.manifest[kind];
-      checkCount(kind, arrays, wanted);
-      wanted.forEach((a, k) => {
+      const infos = this.manifest[kind];
+      checkCount(kind, arrays, infos);
+      infos.forEach((a, k) => {
         const name = `${kind}[${k}]`;
         checkArray(name, arrays[k], a);
         samples ??= arrays[k].length / sampleSize(a);
@@ -259,9 +259,9 @@ function byteSize(a) {
   return size(a.shape) * ARRAYS[a.type].BYTES_PER_ELEMENT;
 }
 
-function checkCount(kind, arrays, wanted) {
-  if (!Array.isArray(arrays) || arrays.length !== wanted.length) {
-    throw new TypeError(`${kind} must be an array of ${wanted.length} typed arrays.`);
+function checkCount(kind, arrays, infos) {
+  if (!Array.isArray(arrays) || arrays.length !== infos.length) {
+    throw new TypeError(`${kind} must be an array of ${infos.length} typed arrays.`);
   }
 }
 

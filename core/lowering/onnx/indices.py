@@ -29,7 +29,10 @@ def gather(u: Use) -> int:
         return _entry(u, axis, int(values))
     if values is not None and values.size:
         if values.min() < -length or values.max() >= length:
-            raise ShapeError(f"indices must be below {length}, but got {values.max()}")
+            raise ShapeError(
+                f"indices must be {-length} to {length - 1}, "
+                f"but got {values.min()} to {values.max()}"
+            )
         if values.min() < 0:
             indices = u.b.constant(np.where(values < 0, values + length, values), INT32)
     return u.b.add("GATHER", (u.input(0), indices), axis=axis)
@@ -38,10 +41,11 @@ def gather(u: Use) -> int:
 def _entry(u: Use, axis: int, k: int) -> int:
     """Returns the slice at an index: a view or a part of a split, which a GATHER is not."""
     before = u.shape(0)
-    if not -before[axis] <= k < before[axis]:
-        raise ShapeError(f"indices must be below {before[axis]}, but got {k}")
+    length = before[axis]
+    if not -length <= k < length:
+        raise ShapeError(f"indices must be {-length} to {length - 1}, but got {k}")
     begin, end = [0] * len(before), list(before)
-    begin[axis], end[axis] = k % before[axis], k % before[axis] + 1
+    begin[axis], end[axis] = k % length, k % length + 1
     masks = ((1 << len(before)) - 1) & ~(1 << axis)  # all other axes are open
     y = u.b.slice(u.input(0), begin, end, begin_mask=masks, end_mask=masks)
     return u.b.reshape(y, (*before[:axis], *before[axis + 1 :]))

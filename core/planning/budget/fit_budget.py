@@ -166,15 +166,15 @@ def _rewrites(
             return
 
 
-def _plan_of(forecast: Forecast) -> Plan:
+def _plan_of(rewrite: Forecast) -> Plan:
     """Returns the plan with gradients as large as their blocks, to search what saves memory."""
-    return replace(forecast.plan, values=forecast.running.values)
+    return replace(rewrite.plan, values=rewrite.running.values)
 
 
-def _seconds(forecast: Forecast) -> float:
+def _seconds(rewrite: Forecast) -> float:
     """Returns the estimated time of a step."""
-    s = forecast.schedule
-    return step_seconds(forecast.plan, s.batch, s.micro_batch, s.workers)
+    schedule = rewrite.schedule
+    return step_seconds(rewrite.plan, schedule.batch, schedule.micro_batch, schedule.workers)
 
 
 def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:
