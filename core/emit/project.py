@@ -28,7 +28,7 @@ KEYWORDS = frozenset(
     )
 )
 # Names of files, of targets of CMake and libraries, and of devices of Windows.
-TAKEN = frozenset(
+RESERVED = frozenset(
     (
         *("all", "clean", "edit_cache", "example", "help", "install", "package"),
         *("package_source", "rebuild_cache", "test"),
@@ -42,11 +42,11 @@ far as the model and its weights allow it.
 
 
 def check_name(name: str) -> None:
-    """Raises OptionError if a name cannot begin the names of C functions."""
+    """Raises OptionError if a name cannot begin the names of C functions, or is in RESERVED."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) or name in KEYWORDS:
         rule = "must be letters, digits and _, begin with a letter, and be no keyword of C"
         raise OptionError("name", rule, name, "Give `name=`.")
-    if name.lower() in TAKEN:
+    if name.lower() in RESERVED:
         rule = "must be no name of a file, target or library that a program has in any case"
         raise OptionError("name", rule, name, "Give `name=`.")
 
@@ -54,7 +54,7 @@ def check_name(name: str) -> None:
 def identifier(text: str) -> str:
     """Returns a C identifier that resembles a text, such as the name of a model file."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:40]
-    free = name not in KEYWORDS | TAKEN
+    free = name not in KEYWORDS | RESERVED
     return name if re.match(r"[a-z]", name) and free else f"model_{name}".strip("_")
 
 

@@ -79,7 +79,21 @@ def training_plan(
 
 
 class _Builder:
-    """Builds one plan, entry by entry."""
+    """Builds one plan, entry by entry.
+
+    Attributes:
+        graph: the graph.
+        masks: masks of dropout.
+        filled: tensors that a run fills before it computes.
+        entries, values: of the plan.
+        parameters: tensors that train.
+        channels: output channels that train, by tensor of a filter that trains in part.
+        gradients: tensor → value of its gradient so far.
+        contributions: number of values that are gradients of a tensor.
+        aux: (first output of a node, or −1 − k for loss k; name in the row) → auxiliary value.
+        centered: tensors to which a bias may be added without any effect.
+        losses, targets, scales: values of each loss.
+    """
 
     def __init__(
         self,
@@ -91,17 +105,15 @@ class _Builder:
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
-        # Tensors that a run fills before it computes.
         self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
         self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
         self.gradients: dict[int, str] = {}
-        self.contributions: Counter[int] = Counter()  # values that are gradients of a tensor
-        # (first output of a node, or -1 - k for loss k; name in the row) → auxiliary value
+        self.contributions: Counter[int] = Counter()
         self.aux: dict[tuple[int, str], str] = {}
-        self.centered: set[int] = set()  # a bias that is added to these changes nothing
+        self.centered: set[int] = set()
         self.losses: list[str] = []
         self.targets: list[str] = []
         self.scales: list[str] = []

@@ -130,7 +130,7 @@ def run_sizes(samples: int, most: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Time and memory of a run, by its number of samples: `fixed` + samples × `each` bytes."""
+    """Time (`cost`) and memory of a run, by its samples: `fixed` + samples × `each` bytes."""
 
     cost: RunCost
     fixed: int
@@ -261,4 +261,4 @@ def _check_whole_batch(
             f"must be {batch} and 1, because {why}",
             f"{micro_batch or batch} and {workers or 1}",
             remedy,
-        ) from None
+        ) from None  # the remedy is the text of an error that a caller handles

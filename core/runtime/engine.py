@@ -27,6 +27,8 @@ class Engine:
 
     Attributes:
         plans: plans of the computation, which say how batches run.
+        computation, schedule: those of `plans`.
+        parameters: parameters, shared by all engines of a model.
         plan: plan of a whole micro-batch, without blocks of gradients and meetings.
         memory: memory plan of the plan.
         places: plans with the memory of each worker.
@@ -76,19 +78,19 @@ class Engine:
             self.packed.bind(first, len(arenas))
 
     def _make_loop(self) -> Threads | SideBySide | WholeBatch:
-        parts = self.plans, self._team, self._workers
+        arguments = self.plans, self._team, self._workers
         match self.plans.mode.loop:
             case Loop.THREADS:
-                return Threads(*parts)
+                return Threads(*arguments)
             case Loop.SIDE_BY_SIDE:
-                return SideBySide(*parts, self.sums)
+                return SideBySide(*arguments, self.sums)
             case Loop.WHOLE_BATCH:
-                return WholeBatch(*parts, self.sums)
+                return WholeBatch(*arguments, self.sums)
 
     def _make_programs(self, *, in_place: bool) -> Programs:
-        read, packed = self.parameters.read, self.packed.arrays
-        parts = self.schedule, self.places, self.sums, read, packed
-        return Programs(*parts, in_place=in_place)
+        weights, packed = self.parameters.read, self.packed.arrays
+        arguments = self.schedule, self.places, self.sums, weights, packed
+        return Programs(*arguments, in_place=in_place)
 
     def loss_scales(self, samples: int, reduction: str) -> list[float]:
         """Returns the factors of the losses: a mean is over the batch, not over a micro-batch."""
@@ -171,9 +173,7 @@ class Engine:
         """Binds `accumulate` to batches for which no gradients are accumulated before.
 
         Args:
-            samples: as for `run`.
-            scales: as for `run`.
-            fill: as for `run`.
+            samples, scales, fill: as for `run`.
 
         Returns:
             A function without arguments; None if a step is more than one compiled call.
@@ -189,8 +189,8 @@ class Engine:
         if not self.sums.are_complete:
             return None
         batch = Batch(samples, scales, fill, None, update=1)
-        parts = self._workers[0], self._team, self.plans.plans
-        bound = BoundBatch(runs[0][0], batch, *parts)
+        worker, plans = self._workers[0], self.plans.plans
+        bound = BoundBatch(runs[0][0], batch, worker, self._team, plans)
         adds = self.sums.adds[0]
 
         def accumulate() -> float:

@@ -60,6 +60,10 @@ class Result:
 class Pass:
     """One pass of an engine over data, which accumulates losses and metrics batch by batch.
 
+    Attributes:
+        losses, samples: of each batch.
+        seconds: time of the batches, including reading.
+
     Args:
         engine: the engine.
         data: source of the samples.
@@ -87,7 +91,7 @@ class Pass:
         self.metrics = new_totals(metrics)
         self._measured = (*self.metrics.values(), *totals.values())
         self.losses: list[float] = []
-        self.samples: list[int] = []  # of each batch
+        self.samples: list[int] = []
         self.seconds = 0.0
         self._outer = look
 

@@ -86,6 +86,7 @@ class Trainer(Closing):
         seen: called after each batch of `evaluate`.
         counts: metrics of several calls of `evaluate` together.
         augment: text of the augmentations, for checkpoints.
+        plateau: lowers the learning rate on a plateau; None for other schedules.
         predicted: peak memory of the process in bytes, if a budget was given.
         process: memory of the process in bytes before training, if a budget was given.
     """

@@ -68,7 +68,7 @@ def wrapped(u: Use, x: int, lengths: Sequence[int] | int) -> int:
     return u.b.add("SELECT_V2", (below, later, x))
 
 
-def _along(u: Use, shape: Sequence[int], indices: Sequence[int], axis: int) -> tuple[Array, int]:
+def _along(shape: Sequence[int], indices: Sequence[int], axis: int) -> tuple[Array, int]:
     """Returns the flat positions of an axis' first entry, and the stride of that axis."""
     others = [k for k in range(len(shape)) if k != axis]
     if len(indices) != len(shape) or any(indices[k] > shape[k] for k in others):
@@ -83,7 +83,7 @@ def _along(u: Use, shape: Sequence[int], indices: Sequence[int], axis: int) -> t
 
 def element_positions(u: Use, shape: Sequence[int], k: int, axis: int) -> Array | int:
     """Returns the flat positions that input `k` selects along an axis: values, or a tensor."""
-    base, stride = _along(u, shape, u.shape(k), axis)
+    base, stride = _along(shape, u.shape(k), axis)
     x = u.input(k)
     values = u.b.value(x)
     if values is not None:

@@ -75,7 +75,8 @@ def _activations() -> Sequence[Activation]:
 def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one operator for each activation function that is spelled out.
 
-    The operators stay if one of their intermediate results is read elsewhere.
+    The operators stay if one of their intermediate results is read elsewhere. All passes take the
+    graph of the file; this one does not need it.
     """
     if CURVES.isdisjoint(node.op for node in graph.nodes):
         return graph

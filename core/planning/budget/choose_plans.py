@@ -18,16 +18,23 @@ def choose_plans(
     reserves: Mapping[str, int],
     process: int,
 ) -> tuple[Plans, Schedule, int | None]:
-    """Returns plans and schedule as `fit_budget` does, and within a budget the peak of the process.
+    """Returns plans, schedule, and the peak of the process in bytes; None without a budget.
 
-    Without a budget there is no forecast, which takes a plan of each computation.
+    Without a budget there is no forecast, which takes a plan of each computation. Arguments and
+    errors are those of `fit_budget`.
     """
-    options = micro_batch, workers
     if budget is None:
-        schedule = usual_schedule(plans, computations[0], info.batch_size, *options)
+        schedule = usual_schedule(plans, computations[0], info.batch_size, micro_batch, workers)
         plans.keep(schedule.sizes)
         return plans, schedule, None
     forecast = fit_budget(
-        plans, computations, info, budget, *options, reserves=reserves, process=process
+        plans,
+        computations,
+        info,
+        budget,
+        micro_batch,
+        workers,
+        reserves=reserves,
+        process=process,
     )
     return forecast.plans, forecast.schedule, process + forecast.peak

@@ -173,9 +173,10 @@ typedef struct {
   int64_t outer, units, inner;
 } F(rounding_job);
 
-/* Fits the scale of a unit to its range, and *zero unless it is null, for integers from lo to hi:
-   those of the file, if the range does not exceed theirs by more than rounding. Without `zero`
-   the range is symmetric and only the scale grows. */
+/* Returns the scale of a unit with which integers from lo to hi cover its range, and sets *zero, the
+   zero point, unless it is null: then the range is symmetric and only the scale grows. Both are
+   those of the file unless the range exceeds theirs by more than ROUNDING of
+   geometry/weight_quantization.py. */
 static float F(fitted)(const float *range, float scale, float *zero, float lo, float hi) {
   if (!zero) {
     scale = range[0] / lo > scale ? range[0] / lo : scale;
