@@ -148,13 +148,13 @@ def parse_progress(stored: Mapping[str, Any]) -> Progress:
         ValueError: if a number is outside its range, or a string cannot be encoded.
         OverflowError: if a number is larger than floats.
     """
-    absent_fields = {f.name: f.default for f in fields(Progress) if f.name not in FIRST}
-    values = {**absent_fields, **EARLIER_VALUES, **stored}
+    defaults = {f.name: f.default for f in fields(Progress) if f.name not in FIRST}
+    values = {**defaults, **EARLIER_VALUES, **stored}
     for f in fields(Progress):
         value = values[f.name]
         if f.name in TUPLES:
-            absent = value is None and f.default is None
-            values[f.name] = None if absent else TUPLES[f.name](value)
+            is_absent = value is None and f.default is None
+            values[f.name] = None if is_absent else TUPLES[f.name](value)
         elif isinstance(f.default, str):
             string(value)
         elif isinstance(f.default, int) and not isinstance(f.default, bool):

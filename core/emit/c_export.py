@@ -161,11 +161,11 @@ def _pieces(
     """Yields the whole file: weights, constants that are equal in kernels, and the rest between."""
     pieces = [_weights(span) for span in image.spans]
     pieces += [_integers(span, block) for span in image.integers]
-    taken = [(p.offset, p.offset + p.nbytes) for p in pieces]
+    ranges = [(p.offset, p.offset + p.nbytes) for p in pieces]
     for data, address in constants:
         at = image.data.find(data) if len(data) >= SHARED else -1
-        if at >= 0 and all(at + len(data) <= first or end <= at for first, end in taken):
-            taken.append((at, at + len(data)))
+        if at >= 0 and all(at + len(data) <= first or end <= at for first, end in ranges):
+            ranges.append((at, at + len(data)))
             pieces.append(_Piece(at, len(data), address))
     begin = 0
     for piece in [*sorted(pieces), _Piece(len(image.data), 0, "")]:

@@ -38,7 +38,8 @@ def _texts() -> dict[str, str]:
 
 def _includes(name: str) -> Iterator[str]:
     """Yields a file and all that it includes."""
-    seen, waiting = set[str](), [name]
+    seen: set[str] = set()
+    waiting = [name]
     while waiting:
         file = waiting.pop()
         if file not in seen and file in _texts():

@@ -54,8 +54,8 @@ def check_name(name: str) -> None:
 def identifier(text: str) -> str:
     """Returns a C identifier that resembles a text, such as the name of a model file."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()[:40]
-    free = name not in KEYWORDS | RESERVED
-    return name if re.match(r"[a-z]", name) and free else f"model_{name}".strip("_")
+    is_free = name not in KEYWORDS | RESERVED
+    return name if re.match(r"[a-z]", name) and is_free else f"model_{name}".strip("_")
 
 
 def flags(target: str) -> tuple[str, ...]:

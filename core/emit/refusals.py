@@ -27,8 +27,8 @@ def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None
         raise UnsupportedError(
             f"{path}: its training step cannot be a C program, because it has {parts}. {remedies}"
         )
-    compiled = all(_is_compiled(runs) for program in programs for runs in program.runs)
-    assert compiled, "each call that is not compiled has a reason"
+    are_compiled = all(_is_compiled(runs) for program in programs for runs in program.runs)
+    assert are_compiled, "each call that is not compiled has a reason"
 
 
 def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:

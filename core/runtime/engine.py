@@ -158,7 +158,7 @@ class Engine:
         Arguments and result are those of `run`.
         """
         assert self.plans.mode.update is not Update.DURING, "no gradient is left after a step"
-        before, self._accumulated = self._accumulated, 0
+        before, self._accumulated = self._accumulated, 0  # an error leaves none
         if not before:
             self._seen.clear()
         if self._adding is None:
@@ -181,7 +181,8 @@ class Engine:
         assert self._adding is not None, "a batch was accumulated"
         runs = self._adding.runs(samples)
         parameters = self.parameters
-        program = runs[0][0].program
+        run = runs[0][0]
+        program = run.program
         prepares = self.packed.arrays or parameters.rounding or parameters.ranges.ends
         is_one_call = len(runs) == len(runs[0]) == 1 and program.loops is not None
         if not is_one_call or prepares or program.masks or program.seen:
@@ -189,8 +190,7 @@ class Engine:
         if not self.sums.are_complete:
             return None
         batch = Batch(samples, scales, fill, None, update=1)
-        worker, plans = self._workers[0], self.plans.plans
-        bound = BoundBatch(runs[0][0], batch, worker, self._team, plans)
+        bound = BoundBatch(run, batch, self._workers[0], self._team, self.plans.plans)
         adds = self.sums.adds[0]
 
         def accumulate() -> float:

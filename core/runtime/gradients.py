@@ -134,8 +134,8 @@ class Gradients:
                 calls.extend(bind(name, worker, list(places.values())))
                 if self.met and name not in lasts:
                     return ()
-                alone = len(places) == 1
-                runs = calls[:] if alone else [bind_meet(self._state, len(places), calls)]
+                is_alone = len(places) == 1
+                runs = calls[:] if is_alone else [bind_meet(self._state, len(places), calls)]
                 calls.clear()
                 return runs
             if name in self._immediate:
@@ -252,8 +252,8 @@ class Gradients:
             # the largest first, so that all workers finish at about the same time
             sums = self.sums[0]
             trained = sorted(sums, key=lambda i: -sums[i].size)
-            few = sum(a.size for a in sums.values()) < ALONE
-            workers = 1 if few else len(self.sums)
+            are_few = sum(a.size for a in sums.values()) < ALONE
+            workers = 1 if are_few else len(self.sums)
             each = [
                 [
                     call

@@ -321,8 +321,8 @@ def bind(
 
 def large_enough(arena: Array, memory: MemoryPlan) -> Array:
     """Returns the part of an arena that a memory plan needs, or a new arena."""
-    enough = memory.nbytes <= arena.nbytes
-    return arena[: memory.nbytes] if enough else make_arena(memory.nbytes)
+    is_enough = memory.nbytes <= arena.nbytes
+    return arena[: memory.nbytes] if is_enough else make_arena(memory.nbytes)
 
 
 def in_sums(plan: Plan, sums: Mapping[str, Array]) -> dict[str, Array]:

@@ -134,10 +134,10 @@ def without_warnings() -> Iterator[None]:
 
 def unwritable(where: object, error: BaseException, kind: str = "file") -> str:
     """Returns the message for a file, or a folder, that cannot be written."""
-    missing = isinstance(error, FileNotFoundError)
+    is_missing = isinstance(error, FileNotFoundError)
     return (
         f"{where}: must be a {kind} that can be written, but got: {reason(error)}. "
-        f"{'Make its folder first.' if missing else 'Give another path.'}"
+        f"{'Make its folder first.' if is_missing else 'Give another path.'}"
     )
 
 

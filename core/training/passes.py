@@ -170,7 +170,8 @@ class Pass:
 
     def _remedy(self) -> str:
         """What to do about a loss that is not finite; names weights that were not finite before."""
-        tensors, graph = self.engine.parameters.tensors, self.engine.plan.graph
+        graph = self.engine.plan.graph
+        tensors = self.engine.parameters.tensors
         bad = [i for i, a in tensors.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
         if bad and not self.losses:
             return f", because weights are not finite before it: {graph.label(bad[0])}"

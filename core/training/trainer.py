@@ -522,8 +522,8 @@ class Trainer(Closing):
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""
-        cached = not self.caches or getattr(data, "policy", None) is self._policy
-        if cached and (data.weights is None or self.weighted):
+        is_cached = not self.caches or getattr(data, "policy", None) is self._policy
+        if is_cached and (data.weights is None or self.weighted):
             return self.runtime.engine_of(VALIDATION)
         if self._weighing is None:
             whole = replace(self.runtime.engine_of(VALIDATION).computation, begin=())

@@ -119,6 +119,7 @@ def normalized(x: Array, center: Array, inv: Array, part: Array) -> None:
 
 
 def back_workspace(attrs: BatchNormAttrs, s: Specs) -> Specs:
+    """Returns the workspace of dx with statistics of the batch: two arrays like x, and a row."""
     if not attrs.batch:
         return {}
     return {"part": s["x"], "other": s["x"], "row": TensorSpec(s["x"].shape[-1:], s["x"].dtype)}

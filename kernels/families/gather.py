@@ -128,10 +128,10 @@ def without_samples(
     """
     if samples is None:
         return indices, values
-    per_sample = len(indices.shape) == len(values.shape)
-    if values.shape[:1] != (samples,) or (per_sample and indices.shape[:1] != (samples,)):
+    has_sample_axis = len(indices.shape) == len(values.shape)
+    if values.shape[:1] != (samples,) or (has_sample_axis and indices.shape[:1] != (samples,)):
         raise ShapeError(f"there must be {samples} samples, but got {values}, indices {indices}")
-    inner = TensorSpec(indices.shape[1:], indices.dtype) if per_sample else indices
+    inner = TensorSpec(indices.shape[1:], indices.dtype) if has_sample_axis else indices
     return inner, TensorSpec(values.shape[1:], values.dtype)
 
 

@@ -46,17 +46,17 @@ info = TrainingInfo(
 # Without `process=`, a budget does not count memory that the process has before training; the row
 # is named for 100 MB with odt's own modules.
 budget = 90_000_000 if how == "budget" else None
-keep = None
+policy = None
 if how == "cache":
     from odt.core.training.frozen_cache import CachePolicy
 
-    keep = CachePolicy(batch)
-trainer = Trainer(graph, info, budget=budget, cache=keep)
+    policy = CachePolicy(batch)
+trainer = Trainer(graph, info, budget=budget, cache=policy)
 model.release_pages()  # as odt.Trainer does: the weights that train are copied
 trained = sum(a.size for a in trainer.parameters.tensors.values())
-network = isinstance(task, networks.Network) and mode == "full"
-assert not network or trained == task.parameters, f"{trained} of {task.parameters} parameters train"
+if isinstance(task, networks.Network) and mode == "full":
+    assert trained == task.parameters, f"{trained} of {task.parameters} parameters train"
 data = Memory()
-if keep:  # the first step fills it; those that are timed are of later epochs
+if policy:  # the first step fills the cache; the steps that are timed are of later epochs
     data = trainer.frozen(data, data, [range(batch)])
 measurement.finish(lambda: trainer.step(data, batch))

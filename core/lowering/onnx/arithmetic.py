@@ -179,9 +179,9 @@ def clip(u: Use) -> int:
             ends.append(None)
         else:
             value = u.b.value(u.input(k)) if u.has(k) else None
-            scalar = value is not None and value.size == 1
-            limits.append(float(value.item()) if value is not None and scalar else open_end)
-            ends.append(u.input(k) if u.has(k) and not scalar else None)
+            is_scalar = value is not None and value.size == 1
+            limits.append(float(value.item()) if value is not None and is_scalar else open_end)
+            ends.append(u.input(k) if u.has(k) and not is_scalar else None)
     # The largest float32 stands for no limit: it is the default of opsets before 11.
     largest = float(np.finfo(np.float32).max)
     lo, hi = (n if abs(n) < largest else np.copysign(np.inf, n) for n in limits)

@@ -200,7 +200,8 @@ class Builder:
                 divided = () if sizes == self._file_shape(x) else sizes
             elif turned == tuple(range(len(turned))):  # the constant in another shape
                 x = source
-        tensor, order, divided = self.tensors[x], tuple(order), tuple(divided)
+        tensor = self.tensors[x]
+        order, divided = tuple(order), tuple(divided)
         layout = Layout(self._file_shape(x), order, divided)
         target = tuple(layout.sizes[k] for k in order) if shape is None else tuple(shape)
         if tensor.layout == layout:

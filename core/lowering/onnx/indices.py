@@ -140,7 +140,8 @@ def gather_elements(u: Use) -> int:
 
 
 def gather_nd(u: Use) -> int:
-    shape, batch = u.shape(0), int(u.attr("batch_dims", 0))
+    shape = u.shape(0)
+    batch = int(u.attr("batch_dims", 0))
     if not u.shape(1) or not 0 <= batch < len(u.shape(1)):
         raise ShapeError(f"batch_dims must be axes of {u.shape(1)}, but got {batch}")
     positions, width = tuple_positions(u, shape, 1, batch)
@@ -150,7 +151,8 @@ def gather_nd(u: Use) -> int:
 
 def replaced(u: Use, positions: Array | int, width: int) -> int:
     """Returns input 0 with values of input 2 at flat positions, or combined with them."""
-    how, shape = u.attr("reduction", "none"), u.shape(0)
+    shape = u.shape(0)
+    how = u.attr("reduction", "none")
     if how != "none" and how not in COMBINED:
         raise ShapeError(f"reduction must be none, {', '.join(COMBINED)}, but got {how}")
     count = math.prod(shape) // max(width, 1)
@@ -198,7 +200,8 @@ def _rounds(at: Array, count: int) -> list[Array]:
 
 def _replaced_at(u: Use, positions: int, width: int, count: int) -> int:
     """Returns input 0 with values at computed positions, each of which occurs once, or sums."""
-    how, shape = u.attr("reduction", "none"), u.shape(0)
+    shape = u.shape(0)
+    how = u.attr("reduction", "none")
     if how not in ("none", "add"):
         raise ShapeError(f"reduction must be none or add for computed indices, but got {how}")
     amount = math.prod(u.b.shape(positions))

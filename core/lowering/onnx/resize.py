@@ -50,7 +50,8 @@ class Scaling:
     def places(self, form: str) -> Array:
         """Returns where in the old axis each new value lies."""
         n, m = np.float32(self.before), np.float32(self.after)
-        out, half = np.arange(self.after, dtype=np.float32), np.float32(0.5)
+        out = np.arange(self.after, dtype=np.float32)
+        half = np.float32(0.5)
         start, end = np.float32(self.start), np.float32(self.end)
         centers = (out + half) / self.scale - half
         last = np.maximum(m - 1, 1)
