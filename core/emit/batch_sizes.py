@@ -72,29 +72,30 @@ def grouped(tables: Sequence[Sequence[Row]], others: Sequence[object], least: in
         least: the smallest number of samples.
     """
     digests: dict[tuple[int, int], bytes] = {}
-    each = [_numbers(*table, digests) for table in zip(tables, others, strict=True)]
+    numbers = [_numbers(*table, digests) for table in zip(tables, others, strict=True)]
     groups = []
     first = 0
     for end in range(1, len(tables) + 1):
-        if end == len(tables) or not _is_next(each, first, end):
-            rows = _with_slopes(tables[end - 1], _slopes(each, first, end), end - 1 + least)
+        if end == len(tables) or not _is_next(numbers, first, end):
+            rows = _with_slopes(tables[end - 1], _slopes(numbers, first, end), end - 1 + least)
             groups.append(Group(first, end, rows))
             first = end
     return groups
 
 
-def _slopes(each: Sequence[_Numbers], first: int, end: int) -> list[int]:
-    """Returns by how much the numbers of a group of tables grow with each sample."""
-    one, other = each[first].values, each[min(first + 1, end - 1)].values
-    return [b - a for a, b in zip(one, other, strict=True)]
+def _slopes(tables: Sequence[_Numbers], first: int, end: int) -> list[int]:
+    """Returns by how much the numbers of tables [first, end) grow with each sample."""
+    second = min(first + 1, end - 1)  # the first itself in a group of one
+    pairs = zip(tables[first].values, tables[second].values, strict=True)
+    return [b - a for a, b in pairs]
 
 
-def _is_next(each: Sequence[_Numbers], first: int, k: int) -> bool:
-    """Whether a table continues the group that begins with the first."""
-    if each[k].rest != each[first].rest:
+def _is_next(tables: Sequence[_Numbers], first: int, k: int) -> bool:
+    """Whether table k continues the group that begins with table `first`."""
+    if tables[k].rest != tables[first].rest:
         return False
-    slopes = _slopes(each, first, k + 1)
-    numbers = zip(each[first].values, each[k].values, slopes, strict=True)
+    slopes = _slopes(tables, first, k + 1)
+    numbers = zip(tables[first].values, tables[k].values, slopes, strict=True)
     return all(b - a == (k - first) * slope for a, b, slope in numbers)
 
 

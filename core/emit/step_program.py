@@ -253,12 +253,12 @@ def _passes(
         scales: factors of the losses.
         origin: origin of the random numbers.
     """
-    each = [programs.program(0, (size,))]
+    by_size = [programs.program(0, (size,))]
     # There are no smaller ones if the samples of a batch depend on each other.
     with suppress(UnsupportedError):
-        each += map(programs.smaller, range(size - 1, 0, -1))
-    passes = [_pass(program, memory, scales, origin) for program in reversed(each)]
-    return max(len(program.arena) for program in each), _joined(passes)
+        by_size += map(programs.smaller, range(size - 1, 0, -1))
+    passes = [_pass(program, memory, scales, origin) for program in reversed(by_size)]
+    return max(len(program.arena) for program in by_size), _joined(passes)
 
 
 def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:

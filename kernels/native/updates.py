@@ -1,4 +1,8 @@
-"""Compiled sums of gradients, optimizer updates, masks, and weights that are integers in memory."""
+"""Compiled calls of a step beside those of operators.
+
+They sum and clip gradients, update parameters, averages and running statistics, draw masks of
+dropout, round weights or keep them as integers, and let workers meet.
+"""
 
 import ctypes
 from collections.abc import Sequence

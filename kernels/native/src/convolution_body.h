@@ -15,8 +15,8 @@
 #define IN_TILES(g) 0
 #endif
 
-/* Replaces three values w, `step` floats apart in vectors of units, by the four of G w: see
-   winograd.h. */
+/* Replaces three weights w, each a vector of units and `step` vectors from the next, by the four of
+   G w: see winograd.h. */
 INLINE void F(three_to_four)(F(vec) * w, int step) {
   F(vec) ends = w[0] + w[2 * step], middle = w[step];
   w[3 * step] = w[2 * step], w[step] = (ends + middle) * 0.5f, w[2 * step] = (ends - middle) * 0.5f;

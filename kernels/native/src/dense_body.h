@@ -4,7 +4,7 @@
 
 #include "tile.h"
 
-/* Adds products of m rows and n units over a vector of the depth, whose values in x `mask` selects.
+/* Adds products of m rows and n units over a vector of the depth; `mask` selects its values in x.
    The addresses of row i and unit j are expressions of i and of j. */
 #undef ADD_DOTS
 #define ADD_DOTS(xs, ws, mask)                                                \
