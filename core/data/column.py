@@ -212,7 +212,7 @@ def column_of(
             rows.shape,
         )
     if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
-        quantization = None  # the tensor's integers
+        quantization = None  # rows are the tensor's integers already
     converts_floats = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
     if quantization is None and not (
         converts_floats or np.can_cast(rows.dtype, spec.dtype, "same_kind")

@@ -128,7 +128,7 @@ def model_image(
     rng = np.random.default_rng(0)
     with _restored(arrays), tempfile.TemporaryDirectory() as folder:
 
-        def exported(numbers: Array) -> tuple[bytes, dict[int, bytes]]:
+        def export_numbers(numbers: Array) -> tuple[bytes, dict[int, bytes]]:
             """Returns the file for numbers of the reals, and the integers of other arrays."""
             values = numbers.astype(np.uint32).view(np.float32)
             at = 0
@@ -147,8 +147,9 @@ def model_image(
         can_probe = all(arrays[k].dtype.itemsize == 1 or k in biases for k in others)
         if can_probe and count <= MOST // 2:  # two files have different numbers
             numbers = ONE + np.arange(count)
-            one, integers_of_one = exported(numbers)
-            other, integers_of_other = exported(numbers[::-1] + count)
+            one, integers_of_one = export_numbers(numbers)
+            # In reverse, and after all numbers of the first file: `_spans` compares both.
+            other, integers_of_other = export_numbers(numbers[::-1] + count)
             spans = _spans(one, other, arrays, reals)
             integers = [
                 IntegerSpan(at, k, len(integers_of_one[k]), biases.get(k))

@@ -76,7 +76,8 @@ class Builder:
         self.origin = 0
         self._as_in_file: set[int] = set()
         self._in_file_layout: dict[int, int] = {}
-        self._transposed: dict[int, dict[tuple[int, ...], int]] = {}  # both ways
+        # Tensor → order of axes → its transpose, recorded in both directions.
+        self._transposed: dict[int, dict[tuple[int, ...], int]] = {}
         # Tensor → the constant of which it is a transpose, in what shape, and its axes.
         self._turned: dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
 
