@@ -82,7 +82,7 @@ class ModelImage:
     Attributes:
         data: its bytes, with any bytes in the spans.
         spans: values of arrays of float32, in order of their places.
-        integers: those of other arrays. Spans do not overlap.
+        integers: the other arrays. They and the spans do not overlap.
     """
 
     data: bytes

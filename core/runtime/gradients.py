@@ -185,7 +185,7 @@ class Gradients:
         threads = self._plans.threads
         i = self._tensors[name]
         blocks = places[worker].array(places[worker].plan.gradients[name])
-        each = [place.block_of(name) for place in places]
+        binders = [place.block_of(name) for place in places]
         weight = self._parameters.trained[i]
         ends = block_ends(TensorSpec(weight.shape, weight.dtype), self._plans.blocks)
         inner = weight.size // len(weight)
@@ -194,12 +194,12 @@ class Gradients:
         each_thread = []
         for k in range(worker * threads, (worker + 1) * threads):
             # A thread of the only worker has one block; one of several workers has one for each.
-            own_blocks = blocks[k : k + 1] if threads > 1 else blocks
+            memory = blocks[k : k + 1] if threads > 1 else blocks[: len(places)]
             calls = list[Calls]()
             part = ends[count * k // among : count * (k + 1) // among + 1]
             for first, end in pairwise(part):
-                results = [block[: end - first] for block in own_blocks[: len(places)]]
-                calls += [bound(block, first) for bound, block in zip(each, results, strict=True)]
+                results = [block[: end - first] for block in memory]
+                calls += [bind(a, first) for bind, a in zip(binders, results, strict=True)]
                 calls += [bind_accumulate(results[0], other, ALWAYS) for other in results[1:]]
                 values = slice(first * inner, end * inner)
                 calls.append(self._parameters.bind_part(i, results[0], values))
