@@ -24,7 +24,7 @@ HERE = "measured here"
 # Seconds for which training steps, evaluation, and frozen layers are measured: 2 in all.
 TRAINING, EVALUATION, FROZEN = 1.0, 0.5, 0.5
 # Seconds that `fit` and its callbacks take for each step and for each epoch, beside the engine.
-STEP, EPOCH = 10e-6, 0.4e-3
+STEP, EPOCH = 4e-6, 0.15e-3
 CHECKS = 3  # evaluations of the probes while a default learning rate is tried
 # Unit, the seconds from which the next one is used, its seconds.
 UNITS = (("ms", 0.1, 0.001), ("s", 100, 1), ("min", 6000, 60), ("h", math.inf, 3600))
