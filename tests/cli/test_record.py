@@ -273,7 +273,7 @@ def test_errors_say_what_to_give(photos: Path) -> None:
         (("predict", new, "--source", path, "--load-input", path), "without --load-input"),
         (("predict", new, "--as", new, "--load-input", path), "--as: must be given with --source"),
         (("predict", new, "--source", photos / "t.csv"), "must hold data of the kind image"),
-        (("predict", new, "--source", photos / "none.jpg"), "must be a file or folder"),
+        (("predict", new, "--source", photos / "none.jpg"), "none.jpg: not found."),
         (
             ("predict", new, "--source", "-", "--pixel-format", "gray"),
             "--frame-size: must be WIDTH",
