@@ -211,7 +211,7 @@ def test_links_that_multiply_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make, message",
+    ("make", "message"),
     [
         (os.mkfifo, "must be a readable file, but got: a device or pipe"),
         (lambda path: os.symlink("nowhere", path), "not found."),

@@ -160,7 +160,7 @@ def test_other_text_is_refused(text: str) -> None:
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"\xe9": 1}')
     for name in ("latin.json", "missing.json", "."):
-        with pytest.raises(OdtError, match="must be a JSON file, but (got: |was not found)"):
+        with pytest.raises(OdtError, match=r"must be a JSON file, but (got: |was not found)"):
             read_training_json(tmp_path / name, 5)
 
 
