@@ -154,7 +154,7 @@ class DatafileOptions:
            default="float32", show_default=True,
            type=click.Choice(sorted(DTYPES)), help="dtype of a raw file.")
     classes: str = declare(TABLES, "--classes",
-           fits=Fits(CLASS, classes=True),
+           fits=Fits(CLASS, needs_classes=True),
            default="",
            help="Class names in the order of the model's outputs, separated by commas: names of "
            "class numbers, or the classes of any source, also those without samples.")
@@ -240,11 +240,11 @@ class DatafileOptions:
            type=click.Choice(sorted(DTYPES)),
            help="dtype of the input file.  [default: float32]")
     labels: str = declare(STEPS, "--labels",
-           fits=Fits(CLASS, classes=True, recorded=True),
+           fits=Fits(CLASS, needs_classes=True, recorded=True),
            type=click.Choice(["one-hot", "sparse"]), default="one-hot",
            show_default=True, help="Encoding of the class labels.")
     label_map: str | None = declare(STEPS, "--label-map",
-           fits=Fits(CLASS, classes=True),
+           fits=Fits(CLASS, needs_classes=True),
            help="Rename and merge classes: OLD=NEW,… or a JSON file.")
     augment: str = declare(STEPS, "--augment", common=True,
            fits=Fits(),
@@ -271,7 +271,7 @@ class DatafileOptions:
            show_default=True,
            help="Random seed of shuffling and augmentation.")
     stratify: bool | None = declare(SPLITS, "--stratify/--no-stratify",
-           fits=Fits(CLASS, classes=True, without=("group_by",)),
+           fits=Fits(CLASS, needs_classes=True, without=("group_by",)),
            default=None,
            help="Keep the class proportions in each split.")
     fold: str | None = declare(SPLITS, "--fold",

@@ -1,7 +1,8 @@
-"""Which sources each option of `odt gen-datafile` fits, and the check of all of them.
+"""Checks that all options of `odt gen-datafile` have an effect on the source of the data.
 
-An option without effect on a source would be ignored in silence, so it is refused. datafile.py
-declares with each option which sources it fits; only this module compares that with a source.
+An option without effect would be ignored in silence, so it is refused. datafile.py declares with
+each option which sources it fits, by the formats below; only this module compares that with a
+source.
 """
 
 from collections.abc import Collection
@@ -16,6 +17,7 @@ from odt.errors import OdtError
 
 PUBLISHED = "published"  # format of the data sets that NAME names
 BUILT = "built"  # format of the data sets that TensorFlow Datasets has under NAME
+# Formats that the same options fit.
 TABULAR = ("csv", "tsv", "text", "tables")
 FILES = ("images", "wav")
 NAMED = ("npz", "hdf5")
@@ -45,7 +47,7 @@ def command_line_options() -> dict[str, Option]:
         name: option
         for name, option in _options().items()
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        and not (option.fits.classes and context.params[name] is False)
+        and not (option.fits.needs_classes and context.params[name] is False)
     }
 
 
@@ -99,7 +101,7 @@ def check_samples(source: Source, augmented: Collection[str]) -> None:
     wrong = [o for o in options.values() if o.fits.kinds and source.kind not in o.fits.kinds]
     if wrong:
         raise _without_effect(source.name, KINDS[source.kind], wrong)
-    wrong = [o for o in options.values() if o.fits.classes]
+    wrong = [o for o in options.values() if o.fits.needs_classes]
     if "masks" in options:  # whose values --classes names
         wrong = [o for o in wrong if o.name != "classes"]
     if wrong and not source.classes:

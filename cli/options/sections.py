@@ -57,7 +57,7 @@ class Fits:
         purpose: what the option is for, as in "is for time series in tables".
         formats: formats of the source; empty for all.
         kinds: kinds of samples, of Source.kind; empty for all.
-        classes: whether the targets must be classes.
+        needs_classes: whether the targets must be classes.
         needs: options of which one must be given too.
         without: options that must not be given too.
         recorded: whether it has an effect with --as, where the record decides about the rest.
@@ -66,7 +66,7 @@ class Fits:
     purpose: str = ""
     formats: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
-    classes: bool = False
+    needs_classes: bool = False
     needs: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     recorded: bool = False

@@ -223,7 +223,7 @@ def open_file(opening: Opening) -> Source:
     with reading(opening.text, "must be JSON lines"):
         rows = [json.loads(line) for line in opening.path.read_text().splitlines()]
         x, y = (np.array([row[name] for row in rows], np.float32) for name in ("x", "y"))
-    part = ArrayPart([x], [y], classes=False)
+    part = ArrayPart([x], [y], has_classes=False)
     return Source(opening.path.stem, "features", {"all": part})
 
 

@@ -110,7 +110,7 @@ def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions
     for part_arrays in inputs.values():
         _check_lengths(path, part_arrays)
     parts: dict[str, Part] = {
-        name: ArrayPart(part_arrays, [], classes=False, name=str(path))
+        name: ArrayPart(part_arrays, [], has_classes=False, name=str(path))
         for name, part_arrays in inputs.items()
     }
     kind = _kind(next(iter(inputs.values())))

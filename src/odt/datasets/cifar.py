@@ -60,7 +60,7 @@ def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, 
         check_labels(f"{tree.name}: {files[0]}", labels, len(classes))
         shape = (len(labels), 3, 32, 32)
         planes = np.memmap(cast(Any, plain), np.uint8, "r", 0, shape)
-    return ArrayPart([planes.transpose(0, 2, 3, 1)], [labels], classes=True)
+    return ArrayPart([planes.transpose(0, 2, 3, 1)], [labels], has_classes=True)
 
 
 def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:

@@ -23,7 +23,7 @@ SPLITS = {
     "valid": "validation",
     "validation": "validation",
 }
-# Such as seg_train, test_set, val-images and train2017, which count only beside another split.
+# Names such as seg_train, test_set, val-images and train2017: splits only beside another one.
 LOOSE = re.compile(
     rf"(.*[\W_])?({'|'.join(SPLITS)})"
     r"(?:[\W_]?(?:set|split|data|images?|imgs?|photos|audio|files|\d+))?",
@@ -69,7 +69,7 @@ def place_files(names: Sequence[str], *, by_folder: bool = False) -> list[Place]
 
 
 def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
-    """The places of different folders; `below` is the path of a folder below that of its split.
+    """Returns the places of folders; `below` is the path of a folder below that of its split.
 
     First finds the folder of the split in each path, by the loosest rule that fits all paths; then
     the folder of the class, below the split or above it.
@@ -87,6 +87,7 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
         all_in_splits = -1 not in positions and split_of is not _loose
         if len(splits) > 1 and (nested or all_in_splits or not by_folder):
             break
+    # A single split beside other folders is none, unless it is on top and has folders of classes.
     on_top = {*positions} <= {-1, _shared(folders)}
     if len(splits) < 2 and -1 in positions and not (by_folder and nested and on_top):
         positions = [-1] * len(folders)
@@ -110,33 +111,33 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
 
 @lru_cache
 def _exact(folder: str) -> str:
-    """The split that a folder is named by; empty for none."""
+    """Returns the split that a folder is named by; empty for none."""
     return SPLITS.get(folder.lower(), "")
 
 
 @lru_cache
 def _loose(folder: str) -> str:
-    """The split whose name is a part of a folder's name, such as seg_train; empty for none."""
+    """Returns the split whose name is in that of a folder, such as seg_train; empty for none."""
     match = LOOSE.fullmatch(folder.lower())
     return SPLITS[match[2]] if match else ""
 
 
 @lru_cache
 def _leading(folder: str) -> str:
-    """The split with which the name of a folder begins, such as train2017; empty for none."""
+    """Returns the split with which a name begins, such as train2017; empty for none."""
     match = LOOSE.fullmatch(folder.lower())
     return SPLITS[match[2]] if match and not match[1] else ""
 
 
 def _below(parts: tuple[str, ...], split_of: Callable[[str], str]) -> tuple[str, ...]:
-    """The folders below a split, without repetitions of it, as in seg_train/seg_train/forest."""
+    """Returns the folders below a split, without repetitions as in seg_train/seg_train/forest."""
     while len(parts) > 1 and split_of(parts[0]):
         parts = parts[1:]
     return parts
 
 
 def _shared(folders: Sequence[tuple[str, ...]]) -> int:
-    """The number of first folders that are the same in all paths."""
+    """Returns the number of first folders that are the same in all paths."""
     # Paths differ in length; levels that all share end with the shortest.
     same = itertools.takewhile(lambda level: len({*level}) == 1, zip(*{*folders}, strict=False))
     return len(list(same))

@@ -81,7 +81,8 @@ class RawOutput(Output):
         self._writer = stack.enter_context(ThreadPoolExecutor(1))
         self._waiting: deque[Future[None]] = deque()
         self._pieces: list[Any] = []
-        self._gathered = self._unsynced = 0
+        self._gathered = self._unsynced = 0  # bytes
+        # Samples of the tensors that follow the first one in the file.
         self._later = [_unnamed_file(path.parent, stack) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
@@ -154,7 +155,7 @@ class NpzOutput(Output):
                         while chunk := part.read(COPY):
                             member.write(chunk)
         except OSError as e:
-            raise _refuse(self._file.path, e) from e
+            raise _write_error(self._file.path, e) from e
         return sha256(self._file.temporary)
 
 
@@ -203,7 +204,7 @@ class Hdf5Output(Output):
         try:
             self._h5.close()
         except (OSError, RuntimeError) as e:
-            raise _refuse(self._file.path, e) from e
+            raise _write_error(self._file.path, e) from e
         return sha256(self._file.temporary)
 
     def _reserve(self) -> None:
@@ -215,7 +216,7 @@ class Hdf5Output(Output):
             with open(self._file.temporary, "r+b") as file:
                 os.posix_fallocate(file.fileno(), self._h5.id.get_filesize(), nbytes)
         except OSError as e:
-            raise _refuse(self._file.path, e) from e
+            raise _write_error(self._file.path, e) from e
 
     def _flush(self, data: Any, rows: Array, count: int, end: int) -> None:
         self._reserve()
@@ -223,7 +224,7 @@ class Hdf5Output(Output):
             data.resize(end, axis=0)
             data[end - count : end] = rows[:count]
         except (OSError, RuntimeError) as e:
-            raise _refuse(self._file.path, e) from e
+            raise _write_error(self._file.path, e) from e
 
 
 OUTPUTS: dict[str, type[Output]] = {"raw": RawOutput, "hdf5": Hdf5Output, "npz": NpzOutput}
@@ -258,5 +259,6 @@ def _write(file: IO[bytes], data: Any) -> None:
         raise DataError(f"a temporary file: cannot be written: {reason(e)}.") from e
 
 
-def _refuse(path: Any, e: Exception) -> DataError:
+def _write_error(path: Any, e: Exception) -> DataError:
+    """Returns the error for a file that cannot be written."""
     return DataError(unwritable(path, e))

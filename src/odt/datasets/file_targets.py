@@ -24,6 +24,7 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
+# Endings of the names of masks, before the suffix.
 MASKS = ("_mask", "-mask", "_masks", "_seg", "_segmentation", "_label", "_labels", "_gt")
 PLURAL = ("tags", "labels")  # names of a column whose cells may hold several words
 
@@ -208,7 +209,7 @@ def _stem(name: str) -> str:
 
 
 def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the files that a table names, by path or by a name of one file; and notes."""
+    """Returns the files that a table names by path, or by a name that one file has; and notes."""
     names, _ = split_by_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
     by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix

@@ -76,9 +76,7 @@ def matches(rule: str, names: Sequence[str]) -> list[str]:
     hits = [pattern.search(name) for name in names]
     for name, match in zip(names, hits, strict=True):
         if match is None:
-            raise OptionError(
-                "group_by", f"{rule} must match every file name", f"{printable(name)}"
-            )
+            raise OptionError("group_by", f"{rule} must match every file name", printable(name))
     return [m.group(1) if pattern.groups else m.group() for m in hits if m is not None]
 
 
@@ -89,17 +87,17 @@ class Naming:
     Attributes:
         pattern: regular expression whose first group in a file's name is the class; empty for the
             name of a folder.
-        unlabelled: take all files without classes.
+        unlabelled: whether to take all files without classes.
         classes: class names of a record: files have classes only if these are their folders.
         labelled: whether only files with classes of the record are taken.
-        values: whether names are numbers to predict, which may differ from split to split.
+        are_values: whether names are numbers to predict, which may differ from split to split.
     """
 
     pattern: str = ""
     unlabelled: bool = False
     classes: tuple[str, ...] | None = None
     labelled: bool = False
-    values: bool = False
+    are_values: bool = False
 
 
 BY_FOLDER = Naming()
@@ -114,7 +112,7 @@ def open_folders(
         tree: folder or archive.
         kind: image or sound.
         decode: bytes of a file → array, and what was done to it; raises DataError.
-        skip: leave out classes without files, and classes that the training part lacks.
+        skip: whether to leave out classes without files, and classes that the training part lacks.
         naming: how the class of a file is found.
 
     Raises:
@@ -140,10 +138,10 @@ def open_folders(
             "`label_pattern=([^/]+)/[^/]*$`"
         )
     classes = tuple(sorted(files.get("train") or files[_sorted(files)[0]]))
-    if naming.values:
+    if naming.are_values:
         classes = tuple(sorted({label for by_class in files.values() for label in by_class}))
     faults: list[str] = []
-    if not naming.values:
+    if not naming.are_values:
         folders = {} if naming.pattern else _folders(tree, places)
         for part in _sorted(files):
             faults += _check_classes(
@@ -220,9 +218,9 @@ def files_of(tree: Tree, kind: Kind) -> tuple[list[str], list[str]]:
     names, others = split_by_kind(tree.sizes, kind)
     notes = []
     if others:
-        what = "images" if kind == "image" else "WAV"
+        noun = "images" if kind == "image" else "WAV"
         notes.append(
-            f"left out {counted_files(len(others))} other than {what}: {suffix_counts(others)}"
+            f"left out {counted_files(len(others))} other than {noun}: {suffix_counts(others)}"
         )
     if tree.links:
         notes.append(f"left out {_links(tree.links)}")
@@ -347,7 +345,7 @@ def _open_new(
     return Source(
         tree.name,
         kind,
-        {"all": FilePart(tree, names, labels, decode, remarks)},
+        {ALL: FilePart(tree, names, labels, decode, remarks)},
         tuple(number) if labelled else (),
         decoded=True,
         notes=_notes(tree, notes),
@@ -395,7 +393,7 @@ def _nothing(tree: Tree, kind: Kind, names: Sequence[str]) -> str:
         return f"{rule}, but has none."
     remedy = "Unpack tables and arrays, and give each as `source=` of its own."
     contents = suffix_counts(tree.sizes)
-    if "(" in contents:  # the remedy of some of them
+    if "(" in contents:  # remedies for some of the suffixes
         return f"{rule}, but has none: it holds {contents}."
     return f"{rule}, but has none: it holds {contents} files. {remedy}"
 

@@ -3,7 +3,7 @@
 import dataclasses
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import field, replace
@@ -50,7 +50,11 @@ class Request:
 
     Attributes:
         splits: splits to make.
+        out_dir: folder of the files.
+        prefix: beginning of the names of the files; empty for none.
         division: how samples are divided among the splits.
+        inputs: preprocessing of the inputs.
+        targets: form of the targets.
         output: raw, hdf5 or npz.
         skip: whether to leave out samples that cannot be read.
         drop_targets: whether to leave out samples whose target is missing.
@@ -78,6 +82,9 @@ class SplitFiles:
     """The data files of one split.
 
     Attributes:
+        name: name of the split.
+        samples: number of samples in the files.
+        inputs, targets: specs of one sample, for each tensor.
         files: input file, and output file if samples have targets.
         balance: number of samples by class.
         skipped: number of samples left out.
@@ -355,7 +362,7 @@ def _preprocess(request: Request, sample: Sample, random: np.random.Generator | 
 
 def in_order(
     function: Callable[[tuple[int, int]], _Ready], jobs: Iterator[tuple[int, int]], workers: int
-) -> Any:
+) -> Generator[_Ready, None, None]:
     """Yields results in the order of the jobs; threads compute a bounded number of jobs ahead."""
     if workers == 1:
         yield from map(function, jobs)

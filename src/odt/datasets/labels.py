@@ -89,7 +89,7 @@ def order_classes(source: Source, classes: Sequence[str]) -> Source:
 
 
 def _numbered(source: Source, names: Sequence[str], classes: tuple[str, ...]) -> Source:
-    """Gives a source other classes; `names` are those of its classes among them."""
+    """Returns a source with other classes; `names` has the new name of each of its classes."""
     numbers = [classes.index(name) for name in names]
     parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
     return replace(source, parts=parts, classes=classes)

@@ -89,7 +89,7 @@ def open_new(
         DataError: if the source is of another kind, or cannot be opened.
     """
     steps = parse_steps(record.steps)
-    colour = steps.colour != "grayscale"
+    keeps_colour = steps.colour != "grayscale"
     opening = replace(
         opening,
         table=replace(
@@ -103,7 +103,7 @@ def open_new(
         ),
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
-        resize=steps.resize if colour else None,
+        resize=steps.resize if keeps_colour else None,
         naming=Naming(classes=None if new_classes else record.classes, labelled=labelled),
     )
     form = format_of(opening.path, opening)

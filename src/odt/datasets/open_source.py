@@ -109,7 +109,7 @@ def format_of(path: Path, opening: Opening) -> str:
 
 
 def _format_in(path: Path) -> str:
-    """The format of a folder or archive, by the files in it."""
+    """Returns the format of a folder or archive, by the files in it."""
     names = open_tree(path).sizes
     kinds = Counter(map(kind_of, names))
     tables = sum(name.lower().endswith(TABLES) for name in names)

@@ -100,7 +100,7 @@ def _idx_part(
             f"{len(labels)} for {len(images)}."
         )
     check_labels(tree.where(labels_file), labels, len(classes))
-    return ArrayPart([images[..., None]], [labels], classes=True)
+    return ArrayPart([images[..., None]], [labels], has_classes=True)
 
 
 def find_file(tree: Tree, *names: str) -> str:

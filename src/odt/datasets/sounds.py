@@ -34,7 +34,7 @@ MAX_VALUES = 1 << 24  # of a clip's spectrogram; of its frames, 64 times as many
 BLOCK = 1 << 20  # values of frames that are transformed at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # without slots, in which properties cannot be cached
 class Sound:
     """Conversion of WAV files to arrays.
 

@@ -38,7 +38,7 @@ class MissingValueError(SampleError):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What was done to a sample while it was read, and the user may not expect.
+    """What was done to a sample while it was read, which the user may not expect.
 
     Attributes:
         text: what was done, for several samples: "cut to 1 s".
@@ -149,16 +149,23 @@ class OtherTargets(Part):
 
 
 class ArrayPart(Part):
-    """Samples along the first axis of arrays, which may be mapped files."""
+    """Samples along the first axis of arrays, which may be mapped files.
+
+    Args:
+        inputs: arrays (N, …) of the inputs.
+        targets: arrays (N, …) of the targets.
+        has_classes: whether the first target is the class of a sample.
+        name: name of the file in messages.
+    """
 
     def __init__(
-        self, inputs: Sequence[Array], targets: Sequence[Array], classes: bool, name: str = ""
+        self, inputs: Sequence[Array], targets: Sequence[Array], has_classes: bool, name: str = ""
     ) -> None:
         self._name = name
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
         self.length = len(self.inputs[0])
-        self.labels = np.asarray(self.targets[0]).reshape(self.length) if classes else None
+        self.labels = np.asarray(self.targets[0]).reshape(self.length) if has_classes else None
         self._maps = [m for a in (*self.inputs, *self.targets) for m in _maps(a)]
         self._until_release = RELEASE_AFTER  # bytes
         # Bytes of the inputs of a sample.

@@ -100,6 +100,7 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
     counts = np.zeros(spec.size, np.int64)
     one_hot = spec.dtype.kind == "f" and len(spec.shape) == 1 and spec.size > 1
     labels = np.zeros(len(classes), np.int64)
+    # Labels, one number for a sample; not a one-hot row.
     sparse = spec.dtype.kind in "iu" and spec.size == 1 and bool(classes)
     for start, rows in column.blocks():
         if start == 0:
@@ -162,15 +163,16 @@ def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatisti
     count = len(names)
     least, most = np.full(count, math.inf), np.full(count, -math.inf)
     total = np.zeros(count)
-    number = np.zeros(count)
+    finite_counts = np.zeros(count)
     for _, block in column.blocks():
         rows = block.reshape(-1, count).astype(np.float64)
         finite = np.isfinite(rows)
         least = np.minimum(least, np.where(finite, rows, math.inf).min(axis=0))
         most = np.maximum(most, np.where(finite, rows, -math.inf).max(axis=0))
         total += np.where(finite, rows, 0).sum(axis=0)
-        number += finite.sum(axis=0)
-    mean = np.divide(total, number, out=np.full(count, math.nan), where=number > 0)
+        finite_counts += finite.sum(axis=0)
+    mean = np.full(count, math.nan)
+    np.divide(total, finite_counts, out=mean, where=finite_counts > 0)
     values = zip(names, least.tolist(), most.tolist(), mean.tolist(), strict=True)
     return [NamedStatistics(*row) for row in values]
 

@@ -56,6 +56,7 @@ USUAL_WORDS = 50  # of a column for which one-hot is proposed
 MAX_FEW = 5  # words that may be most of the cells of a small table
 LISTED_LINES = 5  # lines that are named
 INPUT, TARGET, LEFT_OUT, SPLIT = "input", "target", "left out", "split"  # roles of columns
+# Names of columns that name the split of a row, whatever their words.
 SPLIT_NAMES = frozenset([
     "usage", "split", "set", "subset", "partition", "fold", "dataset", "data_split", "phase",
 ])  # fmt: skip
@@ -67,7 +68,10 @@ SPLITS = {
     "privatetest": "test",
 }
 PART = "(split)"  # column of the split in a folder of tables
+# A number with a separator of thousands, a unit, or a space between digits.
+UNUSUAL = re.compile(r"[.,]\d{3}(?!\d)|[^\d.,+\-eE\s]|\d\s\d")
 UNNAMED = re.compile(r"(Unnamed: \d+)?(\.\d+)?")  # pandas' and R's column of row numbers
+# Names of columns that may number the rows, which a warning is about.
 COUNTS = frozenset(["id", "index", "idx", "row", "no", "nr", "number", "rownames", "unnamed"])
 
 
@@ -184,7 +188,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
-        """Columns in the order of the file, for the preprocessing record."""
+        """Returns the columns in the order of the file, for the preprocessing record."""
         layout = self.layout
         role = dict.fromkeys(layout.out, LEFT_OUT) | dict.fromkeys(layout.labels, TARGET)
         role |= {layout.split: SPLIT}
@@ -319,10 +323,8 @@ def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOpti
         count = len(table.lines)
         if not count:
             left_out = sum(map(len, table.left_out.values()))
-            raise DataError(
-                f"{path}: must have lines with samples, but has none"
-                f"{f': {left_out} are left out' if left_out else ''}."
-            )
+            note = f": {left_out} are left out" if left_out else ""
+            raise DataError(f"{path}: must have lines with samples, but has none{note}.")
         numbers.flush()
         if width:
             table.values = np.memmap(cast(Any, numbers), np.float64, "r", 0, (count, width))
@@ -339,7 +341,7 @@ def _is_incomplete(
     options: TableOptions,
     faults: "_Faults",
 ) -> bool:
-    """Whether a line is left out, or a fault, because a value or the target is missing."""
+    """Whether a line lacks a value or the target; notes such a line as left out or as a fault."""
     missing = any(is_missing(cells[k]) for k in table.layout.labels)
     if missing and not (options.drop or options.drop_targets):
         cell = next(cells[k] for k in table.layout.labels if is_missing(cells[k]))
@@ -486,8 +488,8 @@ class _Faults:
     def unfit(self, line: int, cells: list[str], columns: Sequence[int], *, skip: bool) -> None:
         """Notes a line with cells that do not fit their columns."""
         layout = self._table.layout
-        rare = [k for k in columns if not isinstance(layout.cells.get(k), _Text)]
-        if skip and len(rare) == len(columns):
+        has_text = any(isinstance(layout.cells.get(k), _Text) for k in columns)
+        if skip and not has_text:
             self._table.left_out.setdefault("a cell that does not fit", []).append(line)
             return
         for k in columns:
@@ -537,7 +539,7 @@ class _Faults:
     def _option(self, k: int) -> str:
         """Returns the option that a column of text needs."""
         cells = self._cells(k)
-        if isinstance(cells, _Text) and cells.dates:
+        if isinstance(cells, _Text) and cells.are_dates:
             return "date"
         return "leave_out" if _are_names(self._bad[k]) else "one_hot"
 
@@ -560,7 +562,7 @@ class _Faults:
         rule = f"{where}: column {name} must hold {content}, but got '{shown}'{repeats}"
         if not isinstance(cells, _Text):
             return f'{rule}. Correct it, or leave such lines out with `on_error="skip"`'
-        if cells.dates:
+        if cells.are_dates:
             return f'{rule}. Encode its dates with `date="{name}"`'
         out = f'`leave_out="{name}"`'
         if _are_names(bad):
@@ -610,10 +612,10 @@ class _Text:
     """A column of text that is not encoded: every cell is a fault.
 
     Attributes:
-        dates: whether the cells are dates.
+        are_dates: whether the cells are dates.
     """
 
-    dates: bool
+    are_dates: bool
     width: int = 1
 
     def values(self, cell: str) -> Sequence[float]:
@@ -629,7 +631,7 @@ class _Text:
 def _layout(
     path: Path, table: Table, options: TableOptions, head: Sequence[list[str]], delimiter: str
 ) -> Layout:
-    """What the columns are, by the options and the first rows; adds notes to the table."""
+    """Returns what the columns are, by the options and the first rows; adds notes to the table."""
     names = table.names
     labels: list[int] = []
     if options.label != "none":
@@ -644,8 +646,8 @@ def _layout(
         dates |= dict.fromkeys(find_columns(path, names, column, "date"), form)
     columns = [[row[k] for row in head] for k in range(len(names))]
     taken = {*labels, *out, *words, *dates}
-    split = next((k for k in range(len(names)) if k not in taken
-                  and _names_splits(names[k], columns[k])), -1)  # fmt: skip
+    free = (k for k in range(len(names)) if k not in taken)
+    split = next((k for k in free if _names_splits(names[k], columns[k])), -1)
     if options.label == "-1" and split < 0 and len(names) > 1:
         # The column of splits, which is often the last one, is no target.
         last = len(names) - 1
@@ -660,8 +662,9 @@ def _layout(
             table.notes.append(
                 f"note: {path}: column {k} has no name and numbers the rows: it is no input."
             )
-    with_target = labels if not options.horizon else []
-    inputs = [k for k in range(len(names)) if k not in (*with_target, *out, split)]
+    # With a horizon, the target's earlier values are inputs, too.
+    targets_alone = labels if not options.horizon else []
+    inputs = [k for k in range(len(names)) if k not in (*targets_alone, *out, split)]
     cells: dict[int, Cells] = {}
     for k in inputs:
         if k in words:
@@ -729,8 +732,7 @@ def _read_thousands(
     shown = []
     for k, c in (cells | targets).items():
         if isinstance(c, NumberCells) and c.style != PLAIN:
-            odd = [cell for cell in columns[k] if not is_missing(cell) and re.search(
-                r"[.,]\d{3}(?!\d)|[^\d.,+\-eE\s]|\d\s\d", cell)]  # fmt: skip
+            odd = [cell for cell in columns[k] if not is_missing(cell) and UNUSUAL.search(cell)]
             if odd:
                 (value,) = c.values(odd[0])
                 shown.append(
@@ -797,7 +799,8 @@ def _layout_like(path: Path, names: list[str], options: TableOptions, is_header:
     targets = sum(role[n] == TARGET for n in columns)
     labels = labels if len(labels) == targets and not options.inputs_only else []
     out = [in_file.index(n) for n in columns if role[n] == LEFT_OUT and n in in_file]
-    cells = {in_file.index(c["name"]): recorded_cells(c) for c in like["columns"]
-             if c["name"] in in_file}  # fmt: skip
-    return Layout(inputs, labels, out, {k: cells[k] for k in inputs},
-                  {k: cells[k] for k in labels}, is_known=True)  # fmt: skip
+    described = [c for c in like["columns"] if c["name"] in in_file]
+    cells = {in_file.index(c["name"]): recorded_cells(c) for c in described}
+    input_cells = {k: cells[k] for k in inputs}
+    target_cells = {k: cells[k] for k in labels}
+    return Layout(inputs, labels, out, input_cells, target_cells, is_known=True)

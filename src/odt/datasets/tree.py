@@ -21,9 +21,10 @@ from odt.core.formats.file_kinds import ZIP
 from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
-COPY = 1 << 20
+COPY = 1 << 20  # bytes that are copied at once
 MAX_LINKS = 10_000  # links to folders that are followed
 JUNK = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")  # files that systems add on their own
+# First bytes of a compressed file → function that opens it.
 PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -111,7 +112,7 @@ class FolderTree(Tree):
 
 
 class FileTree(Tree):
-    """One file."""
+    """A single file, without the others in its folder."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path.parent)
@@ -134,7 +135,7 @@ class ZipTree(Tree):
             self._archive = zipfile.ZipFile(open_input(path))
             for member in self._archive.infolist():
                 name = member.filename
-                if _hidden(self.name, name):
+                if _is_hidden_member(self.name, name):
                     continue
                 if member.is_dir():
                     folders.append(name)
@@ -193,7 +194,7 @@ class TarTree(Tree):
             if member.issparse():
                 raise ValueError(f"a sparse member, {printable(member.name)}")
             end = member.offset
-            if _hidden(self.name, member.name):
+            if _is_hidden_member(self.name, member.name):
                 continue
             name = member.name.removeprefix("./")
             if member.isreg():
@@ -234,7 +235,7 @@ def unpacked(path: Path) -> IO[bytes]:
         DataError: if the file is a decompression bomb.
     """
     file = open_input(path)
-    start = file.read(6)
+    start = file.read(max(map(len, PACKED)))
     file.seek(0)
     opener = next((o for magic, o in PACKED.items() if start.startswith(magic)), None)
     if opener is None:
@@ -250,7 +251,7 @@ def unpacked(path: Path) -> IO[bytes]:
     return result
 
 
-def _hidden(archive: str, name: str) -> bool:
+def _is_hidden_member(archive: str, name: str) -> bool:
     """Whether a member is hidden; raises DataError if its path leaves the archive."""
     path = PurePosixPath(name.replace("\\", "/"))
     if not path.parts:

@@ -43,7 +43,7 @@ def open_sounds(opening: Opening) -> Source:
 def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source:
     """Opens folders as classes, or for regression as the numbers that name them."""
     is_regression = bool(opening.table.regression)
-    naming = replace(opening.naming, values=is_regression)
+    naming = replace(opening.naming, are_values=is_regression)
     source = open_folders(tree, kind, decode, opening.skip, naming)
     if is_regression:
         return with_values(source)
