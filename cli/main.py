@@ -69,7 +69,7 @@ class Group(click.Group):
             return None
         with quick_imports():
             command = importlib.import_module(_module(cmd_name)).command
-        assert isinstance(command, click.Command)
+        assert isinstance(command, click.Command), "each module of cli/commands has one"
         command.name = cmd_name
         return command
 

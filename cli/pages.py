@@ -52,7 +52,8 @@ def topics(pages: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, str]
         if line.startswith("## "):
             if rows:
                 yield title, rows
-            title, rows = line[3:], []
+            title = line.removeprefix("## ")
+            rows = []
         elif match := ROW.match(line):
             topic = PurePosixPath(match[2]).name
             if topic in pages:

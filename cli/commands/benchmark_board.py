@@ -19,7 +19,7 @@ from odt.core.storage.atomic_files import write_atomically
     help="Write the row to FILE instead of printing it.",
 )
 def command(name: str, output: str | None) -> None:
-    """Measure the rates of this machine in some seconds, and print them as JSON.
+    """Measure the rates of this machine in a few seconds, and print them as JSON.
 
     Small networks train on one core. With the file, odt plan --board FILE estimates on any machine
     how long a run takes here, and whether it fits.

@@ -54,9 +54,9 @@ def command(
     random, in float64: the loss must be finite, every trainable tensor must have a finite, nonzero
     gradient that agrees with finite differences, and one step must lower the loss. Random values
     that leave units inactive or saturated are drawn again. A comparison that rounding makes
-    impossible, or that would take too long, is reported as unknown and is not a failure. Before
-    the last line comes the verdict of odt plan: the peak of the process, against --memory-budget,
-    and with data files the time of an epoch.
+    impossible, or that would take too long, is reported as unknown and is not a failure. The
+    verdict of odt plan precedes the last line: the peak of the process against --memory-budget
+    and, with data files, the time of an epoch.
     """
     x, y = load_input, load_expected
     if x is not None or y is not None:

@@ -68,8 +68,8 @@ def _hits(pages: Mapping[str, str], words: str) -> list[str]:
     """Returns the topics of the pages that hold some words, and the first line with them."""
     hits = []
     for name, page in pages.items():
-        lines = (line.strip() for line in page.splitlines())
-        line = next((line for line in lines if words.lower() in line.lower()), None)
-        if line is not None:
-            hits.append(f"{name}: {line}")
+        lines = map(str.strip, page.splitlines())
+        first = next((line for line in lines if words.lower() in line.lower()), None)
+        if first is not None:
+            hits.append(f"{name}: {first}")
     return hits

@@ -124,7 +124,7 @@ def command(
 
 
 def _print_classes(classes: odt.ClassificationReport, options: EvaluationOptions) -> None:
-    """Prints and writes what options ask of classes, and warns of classes never predicted."""
+    """Prints and writes the results by class that options select; warns of unpredicted classes."""
     if options.confusion:
         click.echo(f"\nconfusion matrix\n{classes.confusion()}")
     if options.confusion_csv:
@@ -142,7 +142,7 @@ def _print_classes(classes: odt.ClassificationReport, options: EvaluationOptions
 def _print_samples(
     table: SampleTable, evaluation: odt.Evaluation, options: EvaluationOptions
 ) -> None:
-    """Prints and writes what options ask of single samples."""
+    """Prints and writes the results of single samples that options select."""
     worst = table.results.wrong[: options.wrong].tolist()
     if options.wrong is not None:
         click.echo("\n" + "\n".join(table.wrong(worst)))

@@ -58,6 +58,7 @@ def command(
     check_outputs({"--svg": svg}, {"MODEL": source.path})
     lowered = lowered_of(source)
     selection = Selection(patterns, freeze, bias_only, freeze_norm)
+    # Imported where they are used, because the summary needs neither picture nor JSON.
     if svg:
         graph_picture = importlib.import_module("odt.charts.graph_picture")
         picture = graph_picture.draw(lowered.file.graph, inspect_selected(lowered, selection))

@@ -16,7 +16,7 @@ from odt.errors import OdtError
 if TYPE_CHECKING:
     from odt.cli.learning.recipe import Options, Recipe
 
-COLUMNS = ("one-hot", "date", "leave-out")  # options of gen-datafile that add to the choice
+COLUMNS = ("one-hot", "date", "leave-out")  # options of gen-datafile that users may extend
 
 
 @click.command()
@@ -86,7 +86,7 @@ def command(
     if config is not None and (target is not None or base is not None):
         raise OdtError("--config: must be given without --target and --base, which it holds.")
     folder = Path(output)
-    is_new = not os.path.exists(folder)  # also if its folder cannot be searched
+    is_new = not os.path.exists(folder)  # no error if its folder cannot be searched
     if not is_new and (not folder.is_dir() or any(folder.iterdir())):
         raise OdtError(f"--output: must be a new or an empty folder, but got {output}.")
     options = _parsed(changes)
@@ -130,7 +130,7 @@ def command(
 
 
 def _name(metric: str) -> str:
-    """Returns the name of a metric as options have it: accuracy for that of the loss."""
+    """Returns the name of a metric in options: accuracy for one such as categorical_accuracy."""
     return "accuracy" if metric.endswith("_accuracy") else metric
 
 

@@ -83,7 +83,8 @@ def command(
     steps that run here for at most two seconds.
     """
     load_training()
-    started = time.thread_time()  # since Python began, without the threads of NumPy
+    # Seconds since Python began, without the threads of NumPy.
+    until_imported = time.thread_time()
     source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
     arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
@@ -100,7 +101,7 @@ def command(
         **arguments,
     )
     if forecast.time and not board:
-        start = started + forecast.time.start
+        start = until_imported + forecast.time.start
         forecast = replace(forecast, time=replace(forecast.time, start=start))
     text = json.dumps(forecast.as_dict(), indent=2) if as_json else spell(forecast.summary())
     click.echo(text)

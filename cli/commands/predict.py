@@ -117,7 +117,7 @@ def command(
         if predictor.left_out:
             show_note(predictor.left_out)
         specs = predictor.output_specs
-        _check_outputs(len(specs), output, output_index)
+        _check_output_options(len(specs), output, output_index)
         if top is None and source and len(names) == specs[k].size:
             top = MAX_SHOWN
         if frames and record:
@@ -147,7 +147,7 @@ def command(
             opened.show_remarks(show_note)
 
 
-def _check_outputs(count: int, path: str | None, index: int | None) -> None:
+def _check_output_options(count: int, path: str | None, index: int | None) -> None:
     """Checks --output-index and the format of --output against the number of outputs."""
     if index is not None and index >= count:
         raise OdtError(

@@ -22,7 +22,8 @@ from odt.runs.run import RECIPE
 PAGE = "Report"
 LIST = "List of runs"
 LIVE = "Live page"
-WAIT = 0.1  # seconds between two looks at the signals
+WRONG = 24  # most wrong samples that a report shows
+WAIT = 0.1  # seconds between two checks for a signal
 EXAMPLES = (
     "odt report runs/first",
     "odt report --live runs/first --open",
@@ -57,7 +58,7 @@ EXAMPLES = (
     PAGE,
     "--wrong",
     type=click.IntRange(0),
-    show_default="24",
+    show_default=str(WRONG),
     metavar="N",
     help="Number of most wrong samples to show.",
 )
@@ -187,7 +188,7 @@ def command(
             record,
             load_input,
             load_expected,
-            wrong=24 if wrong is None else wrong,
+            wrong=WRONG if wrong is None else wrong,
             out=path,
             progress=partial(bar, "samples"),
         )

@@ -193,7 +193,7 @@ def _open_table(
             is_encoded = True
             table = _with_text(table, e)
         except DataError as e:
-            if table.skip:  # too many lines are faulty: the first error says how
+            if table.skip:  # too many lines are faulty: the first error names their faults
                 raise fault or e from None
             fault = e
             table = replace(table, skip=True)
@@ -227,6 +227,7 @@ def _numbering(source: Source) -> list[str]:
     """Returns the columns that number the rows: counters, and identifiers by their names."""
     parts = source.parts.values()
     rows = np.array([p.read(k).inputs[0] for p in parts for k in range(length_of(p))])
+    # Without the numbers of words and dates, of which a column has several.
     columns = {column["name"] for column in source.table["columns"]}
     return [
         name
@@ -236,7 +237,7 @@ def _numbering(source: Source) -> list[str]:
 
 
 def _numbers_rows(name: str, values: Array) -> bool:
-    """Whether a column has a whole number of its own for each row, in order or by its name."""
+    """Whether a column has distinct whole numbers that count up by 1 or are identifiers by name."""
     whole = bool(np.all(np.isfinite(values)) and np.all(values == np.round(values)))
     if not whole or len(values) < MIN_ROWS or len(np.unique(values)) < len(values):
         return False

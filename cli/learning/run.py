@@ -127,7 +127,7 @@ def errors_of(name: str) -> Iterator[None]:
         if isinstance(e, click.UsageError):
             raise
         command = main.get_command(click.Context(main), name)
-        assert command is not None, "it is one of the recipe's"
+        assert command is not None, "recipes have commands of odt alone"
         options = {opt.lstrip("-") for p in command.params for opt in p.opts}
         text = e.message if isinstance(e, click.ClickException) else str(e)
         raise OdtError(with_learn_options(text, name, options)) from e

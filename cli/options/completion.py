@@ -9,13 +9,13 @@ import click
 Items: TypeAlias = list[Any]  # of click.shell_completion.CompletionItem, which Tab alone needs
 Complete = Callable[[click.Context, click.Parameter, str], Items]
 MODELS = (".tflite", ".circle", ".onnx")
-RUN = "log.csv"  # file by which the folder of a run is known
+RUN = "log.csv"  # file that marks the folder of a run
 
 
 def items(
     words: Collection[str], ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> Items:
-    """Returns the words that begin as the user has typed.
+    """Returns the words that begin with what the user has typed.
 
     Args:
         words: possible words.
@@ -53,7 +53,7 @@ def _is_run(path: str) -> bool:
 
 
 def _paths(incomplete: str, fits: Callable[[str], bool]) -> list[str]:
-    """Returns the paths in the folder of a path that fit."""
+    """Returns the paths beside an incomplete one for which `fits` is true."""
     folder = os.path.dirname(incomplete)
     try:
         names = sorted(os.listdir(folder or os.curdir))

@@ -55,8 +55,10 @@ def open_selected(
     if options.fetch and not (options.name or options.dataset_name):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
     name = published_name(options.name or options.dataset_name or DEFAULT)
-    if options.model and name not in PROFILES[options.model][0]:
-        raise DataError(f"{name} does not fit {PROFILES[options.model][1]}.")
+    if options.model:
+        names, model = PROFILES[options.model]
+        if name not in names:
+            raise DataError(f"{name} does not fit {model}.")
     if name not in PUBLISHED:
         return open_source(Opening(name, "tfds", data_dir=options.data_dir))
     if options.fetch:
@@ -73,7 +75,7 @@ def like_sounds(options: DatafileOptions, like: ModelSignature | None) -> Datafi
     """
     if like is None:
         return options
-    shape = [n for n in like.inputs[0].shape if n > 1]
+    axes = [n for n in like.inputs[0].shape if n > 1]
     if like.record is not None and like.record.sound:
         sound = parse_sound(like.record.sound)
         alike = replace(
@@ -87,8 +89,8 @@ def like_sounds(options: DatafileOptions, like: ModelSignature | None) -> Datafi
             frames=sound.frames,
             mel_range=f"{sound.low},{sound.high}",
         )
-    elif len(shape) == 1 and not options.mel and options.rate:
-        alike = replace(options, seconds=shape[0] / options.rate)
+    elif len(axes) == 1 and not options.mel and options.rate:
+        alike = replace(options, seconds=axes[0] / options.rate)
     else:
         return options
     source = click.get_current_context().get_parameter_source
@@ -168,7 +170,7 @@ def _mel_range(options: DatafileOptions) -> tuple[float, float]:
 
 
 def _data_dir(options: DatafileOptions) -> Path | None:
-    """--data-dir for a builder: its own folder, unless one is given."""
+    """Returns --data-dir for a builder; None, for its own folder, if the option is left out."""
     source = click.get_current_context().get_parameter_source("data_dir")
     return None if source is ParameterSource.DEFAULT else options.data_dir
 

@@ -44,7 +44,7 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
     texts = ctx.meta.get(RAW_VALUES, {})
     for parameter in ctx.command.params:
         name = str(parameter.name)
-        value = ctx.params.get(str(parameter.name))
+        value = ctx.params.get(name)
         key = max((o.lstrip("-") for o in parameter.opts), key=len)
         if name in FILES or (name not in texts and key not in FEDERATION) or value is None:
             continue
@@ -63,7 +63,7 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
     suffix = os.path.splitext(model)[1]
     return {
         **settings,
-        "timeout": 3600,
+        "timeout": 3600,  # seconds of a round
         "state": os.path.join(absolute, "state"),
         "out": os.path.join(absolute, f"trained{suffix}"),
     }

@@ -47,12 +47,13 @@ def check_files(options: FedOptions) -> None:
             check_ending(f"--export-{kind}", path, kind)
     if files.plot:
         extension_of("--plot", files.plot, PLOTS)
+    # An unwritable path is an error now, not after the rounds.
     for path in filter(None, written.values()):
         AtomicFile(path, OdtError).discard()
 
 
 def trainer_of(options: FedOptions) -> odt.Trainer:
-    """Returns the trainer that is every client in turn."""
+    """Returns the trainer that takes the place of each client in turn."""
     model = require("--model", options.files.model, "the model that is trained")
     arguments = {**trainer_arguments(options.recipe), "checkpoint": None}
     return new_trainer(odt.load_model(model, options.files.adapters), **arguments)

@@ -92,7 +92,7 @@ run_options = combine(recipe_options, declared_options(RunOptions))
 
 
 def in_run_dir(options: "TrainOptions") -> "TrainOptions":
-    """Returns the options with those that --run-dir sets.
+    """Locks the files that training writes; returns the options with those that --run-dir sets.
 
     Raises:
         OdtError: if the folder cannot be used for this run.
@@ -150,7 +150,7 @@ def _claim(path: str) -> None:
 
 
 def run_logs(trainer: "odt.Trainer", options: "TrainOptions") -> "list[RowLog]":
-    """Returns the callbacks that write the folder of a run, and its log."""
+    """Makes the folder of a run; returns the callbacks that write its files, and the log."""
     path = options.run.run_dir
     log = options.run.log
     if not path and not log:

@@ -1,4 +1,4 @@
-"""Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
+"""The stages of `odt train`: check options, make the trainer, open samples, train, export."""
 
 import importlib
 import os
@@ -105,8 +105,8 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     exports = options.exports.paths
     is_onnx = trainer.model.format == ONNX
     if exports or options.run.run_dir:
-        # Formats other than the model's are conversions of an ONNX model, and need no check of
-        # other models; None is the model's own.
+        # An ONNX model is converted to the other formats, each of which is checked. Other models
+        # are checked for their own format alone, which None stands for.
         formats: list[str | None] = [kind for kind in exports if kind in FORMATS and is_onnx]
         if not formats or options.run.run_dir:
             formats.append(None)
@@ -236,7 +236,7 @@ def print_recipe(model: str, options: TrainOptions) -> None:
 
 
 def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
-    """Opens the samples; returns them with the other arguments of `fit`.
+    """Checks that exports can be written, and opens the samples; returns the arguments of `fit`.
 
     Raises:
         DataError: if the files do not fit the model.
@@ -269,7 +269,7 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
 
 
 def _refuse_uncompared(trainer: odt.Trainer, options: TrainOptions, *, validated: bool) -> None:
-    """Raises OdtError for options that compare epochs, without a value or a use of it."""
+    """Raises OdtError if options compare epochs by a missing value, or --monitor is not used."""
     session = options.session
     schedule = trainer.session.recipe.info.schedule
     plateau = schedule is not None and schedule.on_plateau
@@ -281,8 +281,8 @@ def _refuse_uncompared(trainer: odt.Trainer, options: TrainOptions, *, validated
     if session.monitor.startswith("val_"):
         for option, value in users.items():
             refuse_alone(option, value, "--validation-split or --validation-input", validated)
-    other = session.monitor != "val_loss"
-    refuse_alone("--monitor", other, " or ".join(users), any(users.values()))
+    is_chosen = session.monitor != "val_loss"
+    refuse_alone("--monitor", is_chosen, " or ".join(users), any(users.values()))
 
 
 def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None:

@@ -69,7 +69,7 @@ class Word(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
-        """Returns the words that begin as the user has typed."""
+        """Returns the words that begin with what the user has typed."""
         return items([*map(_kebab, self.words)], ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -174,7 +174,7 @@ class ScheduleText(click.ParamType["Schedule"]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> "list[CompletionItem]":
-        """Returns the words that begin as the user has typed."""
+        """Returns the words that begin with what the user has typed."""
         return items([*map(_kebab, SCHEDULES)], ctx, param, incomplete)
 
     def convert(
@@ -432,7 +432,7 @@ class InputValue(click.ParamType[tuple[str, Any]]):
 
 
 def _number(text: str) -> int | float:
-    """Returns a number; raises ValueError."""
+    """Parses an integer, or else a float; raises ValueError for other text."""
     try:
         return int(text)
     except ValueError:
@@ -450,7 +450,8 @@ class OfOutput(click.ParamType[tuple[str, Any]]):
     name = "of output"
 
     def __init__(self, value: click.ParamType[Any], metavar: str) -> None:
-        self.value, self.metavar = value, metavar
+        self.value = value
+        self.metavar = metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Returns the form of a value, for the help."""

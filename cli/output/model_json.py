@@ -73,7 +73,7 @@ def _spec(spec: TensorSpec) -> dict[str, object]:
 
 
 def _plain(value: Any) -> Any:
-    """A value with dictionaries and lists of numbers and texts only."""
+    """Returns a value of dictionaries, lists, numbers and texts only, for JSON."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):

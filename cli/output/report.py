@@ -1,7 +1,7 @@
-"""Reports of training: onert_train's blocks and lines, and the memory block.
+"""Reports of training: onert_train's blocks and lines, and further lines of odt.
 
-Each function formats figures and returns text without a final newline. Names, widths and digits are
-those of onert_train, because scripts parse them.
+Each function formats figures and returns text without a final newline. Names, widths and digits of
+onert_train's are the same, because scripts parse them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,9 +49,9 @@ def parameter_block(
     def note(*names: str) -> str:
         return f"  ({', '.join(origins_by_name[n] for n in names)})" if origins_by_name else ""
 
-    listed = ""
+    positions = ""
     if num_of_trainable_ops == OTHERS:
-        listed = f" = operators {', '.join(map(str, trainable_ops))}"
+        positions = f" = operators {', '.join(map(str, trainable_ops))}"
     return "\n".join(
         [
             "== training parameter ==",
@@ -61,7 +61,7 @@ def parameter_block(
             + note("loss", "reduction"),
             f"- optimizer            = {_words(optimizer)}{note('optimizer')}",
             *(f"- {n:<20} = {v}{note(n)}" for n, v in (hyper_parameters or {}).items()),
-            f"- num_of_trainable_ops = {num_of_trainable_ops}{listed}{note('trainable_ops')}",
+            f"- num_of_trainable_ops = {num_of_trainable_ops}{positions}{note('trainable_ops')}",
             "=" * 24,
         ]
     )

@@ -21,6 +21,7 @@ OPTIONS = {row.name: row.word for row in ROWS if row.word != row.name.replace("_
     "folder": "output",
     "record": "as",
 }
+# Text in backticks that names no option → what the command line has.
 TEXTS = {
     "float_weights=True": "--export-weights float",
     "float_weights=False": "--export-weights as-stored",

@@ -66,7 +66,7 @@ class TrainingLog(ProgressBar):
         session = self.trainer.session
         options = self._options
         core = session.build()
-        used = values_used(session.recipe.model.graph, core.info)
+        values = values_used(session.recipe.model.graph, core.info)
         part = session.recipe.lowered.part.graph
         labels = (loss_label(loss.name, loss.options) for loss in session.recipe.losses)
         verbose = options.report.verbose_level
@@ -79,7 +79,7 @@ class TrainingLog(ProgressBar):
             num_of_trainable_ops=number_of_last(part, core.info.trainable_ops),
             trainable_ops=core.info.trainable_ops or (),
             origins=session.recipe.origins if verbose else None,
-            hyper_parameters=used.hyper_parameters if verbose else None,
+            hyper_parameters=values.hyper_parameters if verbose else None,
         )
         click.echo(block)
         if core.info.schedule:

@@ -88,8 +88,8 @@ class RowLog(odt.Callback):
         self._paths = paths
 
     def on_train_begin(self, logs: odt.Logs) -> None:
-        """Creates the log."""
-        self._begun = False
+        """Creates the logs."""
+        self._begun = False  # whether an epoch has begun
         self._rate = 0.0
         self.begin()
 
@@ -198,7 +198,7 @@ class RunFolder(RowLog):
                 warn(f"Warning: {now['path']} has changed since the run began.")
         self._put(MEMORY, memory_of(self.trainer))
         self._events = EventFile(self._folder) if self._tensorboard else None
-        self._drawn = time.monotonic()
+        self._drawn = time.monotonic()  # time of the last drawing
 
     def write(self, row: Row) -> None:
         """Adds a row to the logs; saves the best epoch."""
