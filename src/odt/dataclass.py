@@ -146,6 +146,7 @@ def _with_slots(cls: Any) -> Any:
         namespace.pop(name, None)
     namespace["__slots__"] = tuple(f.name for f in members if f.name not in inherited)
     new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
+    # Setters of the slots, which work in spite of `__setattr__`.
     new_class._stores = tuple(getattr(new_class, name).__set__ for name in parameters)
     return new_class
 

@@ -117,6 +117,6 @@ def warn(message: str | None) -> None:
     level = 2
     frame = sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "odt":
-        level = level + 1
+        level += 1
         frame = frame.f_back
     warnings.warn(message, OdtWarning, stacklevel=level)

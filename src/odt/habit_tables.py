@@ -69,6 +69,7 @@ CLASS_ARGUMENTS = {
     },
 }
 
+# Attributes of other frameworks, by the class or module in which users look for them.
 TRAINER = {
     "compile": "odt.Trainer takes loss, optimizer and metrics when it is made.",
     "get_weights": "`weights` has them by name.",
@@ -243,6 +244,7 @@ PACKAGE = {
     **dict.fromkeys(("device", "cuda"), PROCESSOR),
 }
 
+# Class → its attributes; those of the package have no class.
 ATTRIBUTES = {
     "Trainer": TRAINER,
     "Model": MODEL,

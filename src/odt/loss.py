@@ -22,6 +22,7 @@ class Loss:
     name: ClassVar[str] = ""
 
     def _refuse(self, name: str) -> OptionError:
+        """Returns the error of an unknown argument, for `odt.dataclass`."""
         names = [f.name for f in fields(self)]
         return unknown_argument(name, f"odt.{type(self).__name__}", names, base="Loss")
 

@@ -27,6 +27,7 @@ class Optimizer:
             raise missing_attribute(name, lambda: dir(type(self)), what, "Optimizer")
 
     def _refuse(self, name: str) -> OptionError:
+        """Returns the error of an unknown argument, for `odt.dataclass`."""
         names = [f.name for f in fields(self)]
         return unknown_argument(name, f"odt.{type(self).__name__}", names, base="Optimizer")
 

@@ -48,7 +48,7 @@ from odt.training.session import Session
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
 
-STEPS = 3
+STEPS = 3  # of the validation, by default
 
 
 @dataclass(frozen=True, slots=True)

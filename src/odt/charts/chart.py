@@ -90,6 +90,7 @@ class Axis:
                 if len(ticks) <= TICKS + 2:
                     return ticks
             return ticks[:: math.ceil(len(ticks) / TICKS)]
+        # A tick at an end stays in spite of rounding.
         step = _round((self.most - self.least) / TICKS)
         first = math.ceil(self.least / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.most / step + 1e-9) + 1)]
@@ -108,6 +109,7 @@ def y_axis(values: Sequence[float]) -> Axis:
     if least > 0 and most / least > WIDE_RANGE:
         return Axis(least / 1.1, most * 1.1, first, last, log=True)
     margin = (most - least) * 0.05 or abs(most) * 0.1 or 1.0
+    # The axis begins at 0 unless the values are close to each other and far from it.
     from_zero = 0 <= least < most / 2 or 0 < least == most
     return Axis(0.0 if from_zero else least - margin, most + margin, first, last)
 
@@ -175,6 +177,7 @@ def _legend(chart: Chart) -> list[str]:
     x = 8.0
     width = (WIDTH - 16) / len(chart.lines)
     for k, name in enumerate(chart.lines):
+        # Letters that fit beside the sample of the line, in a column of at least 70 pixels.
         most = max(4, int(max(width, 70) - 26) // int(LETTER))
         text = name if len(name) <= most or len(chart.lines) == 1 else f"{name[: most - 1]}…"
         style = f"line c{k % len(COLORS['light'])}"
@@ -222,7 +225,8 @@ def element(content: str, height: int, label: str, *, alone: bool) -> str:
         label: what it shows, for screen readers.
         alone: whether it is a separate file, with style and background.
     """
-    head, style = "<svg ", ""
+    head = "<svg "
+    style = ""
     if alone:
         head = '<svg xmlns="http://www.w3.org/2000/svg" '
         back = ".back{fill:#fff}@media(prefers-color-scheme:dark){.back{fill:#181818}}"

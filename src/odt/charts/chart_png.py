@@ -7,7 +7,7 @@ from odt.charts.png import new_figure, save_png
 
 
 def draw_png(charts: Sequence[Chart], path: str) -> None:
-    """Writes charts, one below the other, as PNG.
+    """Writes charts, one below the other, as PNG, without their vertical marks.
 
     Raises:
         OdtError: if matplotlib is not installed, or the file cannot be written.

@@ -24,7 +24,8 @@ LETTER, BOLD = 6.7, 8.8  # widths of letters
 MARGIN = 16  # around the picture
 POINT = 10  # width of an edge that passes a layer
 SWEEPS = 8  # passes down and up that improve order and positions; few change after them
-MAX_NAME, MAX_SHAPES = 32, 2
+MAX_NAME = 32  # characters of a name
+MAX_SHAPES = 2  # in a box, and names in the title of a stub
 MAX_BOXES, MAX_POINTS = 20_000, 20_000  # of a picture: boxes, and points of edges between layers
 STUB = 12  # length of what is drawn of other edges, at both ends
 STYLE = (
@@ -80,6 +81,7 @@ def draw(graph: Graph, inspection: Inspection) -> str:
             f"{len(boxes)} and {len(edges)}. Draw parts of it, which odt cut writes."
         )
     layers, paths = layered(len(boxes), edges)
+    # Boxes have the first numbers, and points of edges the others.
     widths = [box.width for box in boxes] + [POINT] * (sum(map(len, layers)) - len(boxes))
     x = positions(layers, paths, widths)
     width = max(x[k] + widths[k] / 2 for layer in layers for k in layer) + MARGIN
@@ -111,14 +113,14 @@ def draw(graph: Graph, inspection: Inspection) -> str:
 
 
 def boxes_of(graph: Graph, inspection: Inspection) -> tuple[list[Box], list[tuple[int, int]]]:
-    """The boxes of inputs, operators and outputs, and the edges between their numbers."""
+    """Returns the boxes of inputs, operators and outputs, and the edges between their numbers."""
     boxes: list[Box] = []
     source: dict[int, int] = {}  # tensor → the box that makes it
     edges: list[tuple[int, int]] = []
 
     def shapes(tensors: Sequence[int]) -> str:
         texts = [str(inspection.specs[i].shape) for i in tensors[:MAX_SHAPES]]
-        return " ".join(texts + ["…"] * (len(tensors) > MAX_SHAPES))
+        return " ".join([*texts, "…"] if len(tensors) > MAX_SHAPES else texts)
 
     def end(role: str, i: int) -> Box:
         name = one_line(graph.tensors[i].name, MAX_NAME) or f"tensor {i}"
@@ -208,7 +210,7 @@ def whole_edges(edges: Sequence[tuple[int, int]], depth: Sequence[int]) -> list[
 def neighbors(
     paths: Sequence[tuple[int, ...]],
 ) -> tuple[Mapping[int, list[int]], Mapping[int, list[int]]]:
-    """Numbers above and below each number."""
+    """Returns the numbers above and below each number."""
     above, below = defaultdict(list), defaultdict(list)
     for path in paths:
         for a, b in pairwise(path):
@@ -247,7 +249,7 @@ def positions(
 
 
 def _pairs(layers: Sequence[list[int]], down: bool) -> list[tuple[list[int], list[int]]]:
-    """Each layer with the one before it, downwards or upwards."""
+    """Returns each layer after the one before it, downwards or upwards."""
     ordered = list(layers) if down else list(layers)[::-1]
     return list(pairwise(ordered))
 
@@ -257,7 +259,7 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 
 def _edge(path: Sequence[int], x: Mapping[int, float], y: Mapping[int, float], boxes: int) -> str:
-    """An edge as a curve through its points."""
+    """Returns an edge as a curve through its points."""
     a = path[0]
     parts = [f"M{x[a]:.1f} {y[a] + HEIGHT}"]
     for before, k in pairwise(path):
@@ -274,7 +276,7 @@ def _stubs(
     y: Mapping[int, float],
     boxes: Sequence[Box],
 ) -> list[str]:
-    """The ends of edges that are too long to draw, with the names of the other ends as titles."""
+    """Returns the ends of edges that are too long to draw; titles name their other ends."""
     to: dict[int, list[int]] = defaultdict(list)
     parts = []
     for a, b in edges:

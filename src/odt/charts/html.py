@@ -74,7 +74,7 @@ def _row(tag: str, cells: Sequence[str], right: Collection[int]) -> str:
 
 
 def heat_table(corner: str, names: Sequence[str], rows: Sequence[Sequence[int]]) -> str:
-    """Returns a square table of counts; the color of a cell is its part of its row.
+    """Returns a square table of counts; the color of a cell shows its fraction of the row.
 
     Args:
         corner: text of the corner.

@@ -8,8 +8,10 @@ from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Ax
 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
+# Whole numbers of memory.json, besides CONSTANT, which may be missing.
 NUMBERS = ("total", "batch", "micro_batch", "workers", "forward")
-MAX_NBYTES, MAX_LAYERS = 2**62, 64
+MAX_NBYTES = 2**62
+MAX_LAYERS = 64  # of arenas
 AREA_STYLE = "<style>.area{stroke-width:0;opacity:.75}</style>"  # also in the style of reports
 ROW = 16  # pixels of a row of the legend
 FORWARD, BACKWARD = 54, 66  # pixels of these words
@@ -19,7 +21,7 @@ def checked_memory(memory: Any) -> Mapping[str, Any]:
     """Returns the content of memory.json.
 
     Raises:
-        ValueError: if it has another form: whole numbers by name, and lists of them in `arenas`.
+        ValueError: unless it has whole numbers by name and, in `arenas`, lists of equal length.
     """
     arenas = memory["arenas"]
     rows = [[memory[name] for name in NUMBERS], *arenas.values()]
@@ -43,7 +45,8 @@ def memory_chart(memory: Mapping[str, Any], *, alone: bool = False) -> str:
     totals = [sum(layer[k] for layer in layers.values()) for k in range(count)]
     most = max(memory["total"] / MB, *totals)
     x = Axis(0, max(count, 1), LEFT, WIDTH - RIGHT)
-    y = Axis(0, most * 1.05, HEIGHT - BOTTOM, TOP - 20)
+    plot_top = TOP - 20  # the legend is below the plot
+    y = Axis(0, most * 1.05, HEIGHT - BOTTOM, plot_top)
     bottom = HEIGHT - BOTTOM
     parts = ['<text class="name" x="8" y="18">memory over a training step, MB</text>']
     for tick in y.ticks():
@@ -68,7 +71,7 @@ def memory_chart(memory: Mapping[str, Any], *, alone: bool = False) -> str:
     parts += [
         f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{whole:.2f}" y2="{whole:.2f}"/>',
         f'<text x="{LEFT + 4}" y="{whole - 4:.2f}">allocated</text>',
-        f'<line class="mark" x1="{forward:.2f}" x2="{forward:.2f}" y1="{TOP - 20}" y2="{bottom}"/>',
+        f'<line class="mark" x1="{forward:.2f}" x2="{forward:.2f}" y1="{plot_top}" y2="{bottom}"/>',
         f'<text x="{words - 4:.2f}" y="{bottom + 17}" text-anchor="end">forward</text>',
         f'<text x="{words + 4:.2f}" y="{bottom + 17}">backward</text>',
     ]

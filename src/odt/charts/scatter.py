@@ -36,7 +36,7 @@ def scatter(chart: Scatter) -> str:
     if chart.is_diagonal:
         xs = ys = xs + ys  # both axes have the same range
     else:
-        ys.append(0.0)
+        ys.append(0.0)  # the line y = 0 is inside the chart
     bottom, top = HEIGHT - BOTTOM, TOP - LEGEND
     x = _axis(xs, LEFT, WIDTH - RIGHT)
     y = _axis(ys, bottom, top)

@@ -13,7 +13,7 @@ from odt.training.session import Session
 
 
 class PlannedStep(NamedTuple):
-    """A step, and the session that planned it, whose arrays it has."""
+    """A step, and the session that planned it and whose arrays it uses."""
 
     program: StepProgram
     session: Session

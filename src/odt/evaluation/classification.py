@@ -32,7 +32,7 @@ PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
 
 @dataclass(frozen=True, slots=True)
 class ClassificationReport:
-    """Figures of each class over samples, as of scikit-learn; printed as a table.
+    """Figures of each class over samples, as in scikit-learn; printed as a table.
 
     Attributes:
         classes: names of the C classes; their numbers if no names are known.
@@ -235,7 +235,8 @@ def _evaluate(
             evaluator.run(data, order, {}, totals=totals, each=each)
             return
     computation = Computation(trainer.session.recipe.losses, outputs=True)
-    computation = computation if data.weights is None else computation.weighted()
+    if data.weights is not None:
+        computation = computation.weighted()
     engine = core.runtime.engine(computation, micro_batch=1 if each else None)
     reduction = core.info.reduction
     with core.parameters.averaged():

@@ -95,11 +95,11 @@ class ModelPredictor(Closing):
             record: the preprocessing record.
         """
         specs = self._predictor.runtime.input_specs
-        quantized = self._predictor.runtime.quantizations
-        steps = for_model(record, specs[0], quantized=quantized[0] is not None)
+        quantizations = self._predictor.runtime.quantizations
+        steps = for_model(record, specs[0], quantized=quantizations[0] is not None)
         for picture in pictures:
             rows = [steps.apply(picture)[np.newaxis]]
-            yield from self.run(dataset.DataSet(array_columns(rows, specs, "frame", quantized)))
+            yield from self.run(dataset.DataSet(array_columns(rows, specs, "frame", quantizations)))
 
     def close(self) -> None:
         """Ends the worker threads."""

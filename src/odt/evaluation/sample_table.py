@@ -53,10 +53,10 @@ class SampleTable:
         last = (f"{results.losses[sample]:.6g}", *label)
         if results.true is None or results.predicted is None:
             return str(sample), *last
-        both = results.true[sample], results.predicted[sample]
+        pair = results.true[sample], results.predicted[sample]
         if results.probability is None:
-            return str(sample), *(f"{value:.6g}" for value in both), *last
-        names = (self._names[k] if self._names else str(k) for k in both)
+            return str(sample), *(f"{value:.6g}" for value in pair), *last
+        names = (self._names[k] if self._names else str(k) for k in pair)
         return str(sample), *names, f"{results.probability[sample]:.4f}", *last
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -84,7 +84,7 @@ class SampleTable:
         return [title, *table([heads, *rows], right=right)]
 
     def tile_labels(self, samples: Iterable[int]) -> Iterator[str]:
-        """Labels of samples on a contact sheet: number and class, then the predicted class."""
+        """Yields labels of samples on a contact sheet: number, class and predicted class."""
         for k in samples:
             _, *cells = (printable(cell, TILE_NAME) for cell in self.cells(k))
             if self.results.probability is not None:

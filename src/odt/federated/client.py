@@ -120,7 +120,7 @@ class Client:
 
 
 def rate_factor(round: int, rounds: int | None) -> float:
-    """Factor of the learning rate in a round: ½ (1 + cos(π (t − 1) / T)), 1 in the first.
+    """Returns the factor of a round's learning rate, ½ (1 + cos(π (t − 1) / T)), 1 in the first.
 
     Source: Loshchilov and Hutter, SGDR (2017); Li et al., On the Convergence of FedAvg on Non-IID
     Data (2020), show that the rate must fall for clients with different data.
@@ -135,7 +135,7 @@ def rate_factor(round: int, rounds: int | None) -> float:
 
 
 def round_seed(seed: int, round: int, partition: int) -> int:
-    """Random seed of a client's round, below 2⁶³.
+    """Returns the random seed of a client's round, below 2⁶³.
 
     Args:
         seed: random seed of the federation.

@@ -25,7 +25,7 @@ class Federation:
     """The state of a federation between two rounds.
 
     Attributes:
-        trainer: trainer that is each client in turn.
+        trainer: trainer that takes the place of each client in turn.
         settings: settings of the federation.
         strategy: how updates become new tensors.
         tensors: tensors of the server.
@@ -144,7 +144,7 @@ class Federation:
         bytes_up = 0
         sampled = self._sampled(number)
         for k in sampled[self._online(number, len(sampled))]:
-            residual = dict(self.residuals[k])
+            residual = dict(self.residuals[k])  # `encode` changes it, even if the update is refused
             try:
                 trained = self.clients[k].train(start, number)
                 payload = encode(trained.tensors, start, settings.payload, self.residuals[k])

@@ -50,8 +50,8 @@ class Guard:
     def route(self, headers: Message, path: str) -> str | Refusal:
         """Returns the part of a path after the token; a refusal for requests of other sites.
 
-        A request has the host of the page's address, which is another one even if its name leads
-        to the loopback interface.
+        The header Host must be that of the page's address. A site whose name is made to lead to
+        the loopback interface (DNS rebinding) has another one.
         """
         if headers.get_all("Host", []) not in [[host] for host in self._hosts]:
             return Refusal(403, "The host must be 127.0.0.1 or localhost.")

@@ -88,7 +88,7 @@ class LiveReport(Closing):
                 model.close()
 
     def _page(self, query: Query) -> Answer:
-        """The page without its contents, which `live.js` asks for."""
+        """Returns the page without its contents, which `live.js` asks for."""
         try:
             record = record_of(read_run(self._paths[0]))
         except OdtError:  # which the page shows where it shows the run
@@ -96,7 +96,7 @@ class LiveReport(Closing):
         return Answer.of(live_page(title_of(self._names), self._names, record), HTML)
 
     def _state(self, query: Query) -> Answer:
-        """The parts of the page that change while runs train; nothing if none has changed."""
+        """Returns the parts of the page that change while runs train; none if nothing changed."""
         versions = [RunView.version(path) for path in self._paths]
         version = ".".join(versions)
         if query.get("since") == version:
@@ -115,7 +115,7 @@ class LiveReport(Closing):
         return Answer.json({"version": version, "parts": parts, "ended": ended})
 
     def _sample_sections(self, query: Query) -> Answer:
-        """Confusion matrix and samples of a run, evaluated again when its model has changed."""
+        """Returns confusion matrix and samples of a run, computed again if its files change."""
         k = self._number(query)
         with self._computing:
             version = RunView.version(self._paths[k])
@@ -127,17 +127,17 @@ class LiveReport(Closing):
             return Answer.of(self._samples[k], HTML)
 
     def _predict(self, query: Query, content: bytes) -> Answer:
-        """Predictions for a dropped file."""
-        return self._predicted(query, query.get("name", ""), content)
+        """Returns predictions for a dropped file."""
+        return self._predict_file(query, query.get("name", ""), content)
 
     def _predict_row(self, query: Query, content: bytes) -> Answer:
-        """Prediction for a typed row."""
+        """Returns the prediction for a typed row."""
         k = self._number(query)
         record = record_of(read_run(self._paths[k]))
-        return self._predicted(query, "row.csv", row_file(record, content))
+        return self._predict_file(query, "row.csv", row_file(record, content))
 
-    def _predicted(self, query: Query, name: str, content: bytes) -> Answer:
-        """Predictions for a file; messages name it as the user does."""
+    def _predict_file(self, query: Query, name: str, content: bytes) -> Answer:
+        """Returns predictions for a file; messages name it as the user does."""
         k = self._number(query)
         with self._computing, temporary_file(name, content) as path:
             try:

@@ -35,7 +35,7 @@ class TableRow:
 
     Attributes:
         columns: the columns.
-        names: names of the numbers of a sample, of which words have several.
+        names: names of the numbers of a sample; a column of words has several numbers.
         numbers: the numbers.
     """
 
@@ -127,7 +127,7 @@ class RunModel(Closing):
         values = np.empty((1, column.spec.size), column.spec.dtype)
         samples = []
         first = range(min(data.length, MAX_SAMPLES))
-        # `run` yields the outputs of one sample after the other; those of further ones stay out.
+        # `run` is lazy: samples after the last number are not predicted.
         for k, outputs in zip(first, self._predictor.run(data), strict=False):
             column.read([k], values)
             y = outputs[0].reshape(-1).copy()

@@ -104,7 +104,7 @@ def live_page(title: str, names: Sequence[str], record: Record | None) -> str:
     body = (
         f"<header><h1>{escape(title)}</h1>"
         '<p class="pale" id="connection" role="status">Connecting …</p></header>'
-        f"<main>{_try(names, record)}{comparison}{runs}</main>"
+        f"<main>{_try_section(names, record)}{comparison}{runs}</main>"
     )
     return document(title, HEAD, body)
 
@@ -127,7 +127,7 @@ def _run(k: int, name: str, several: bool) -> str:
     )
 
 
-def _try(names: Sequence[str], record: Record | None) -> str:
+def _try_section(names: Sequence[str], record: Record | None) -> str:
     """Returns the section with the places for files and rows."""
     kind = record.kind if record else ""
     noun = NOUNS.get(kind, "a photo, a sound or a table")

@@ -29,14 +29,16 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     graph = lowered.file.graph
     inspection = inspect_selected(lowered, selection)
     inlined = lowered.graph.tensors[len(graph.tensors) :] if inspection.trained else ()
+    constants: list[str] = []
+    if inspection.constant_reasons:  # only they need the graph at the batch of the file
+        graph_at_file_batch = lowered.graphs.at_file_batch
+        constants = describe_constants(inspection.constant_reasons, graph_at_file_batch)
     sections = [
         describe_file(model),
         [*describe_interface(graph, inspection), *describe_ends(lowered)],
         describe_operators(graph, inspection, counted_operators(lowered.part.graph)),
         describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
-        describe_constants(inspection.constant_reasons, lowered.graphs.at_file_batch)
-        if inspection.constant_reasons
-        else [],
+        constants,
         describe_quantization(model),
         describe_training_info(model),
     ]

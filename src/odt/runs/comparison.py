@@ -153,8 +153,8 @@ def comparison_section(runs: Sequence[Run], names: Sequence[str]) -> str:
         lines = {n: line for n, line in lines.items() if line}
         if lines:
             charts.append(f"<div>{svg([Chart(name, lines)], alone=False)}</div>")
-    drawn = f'<div class="charts">{"".join(charts)}</div>'
-    return heading("Comparison", f'<div class="wide">{cells}</div>{drawn}')
+    curves = f'<div class="charts">{"".join(charts)}</div>'
+    return heading("Comparison", f'<div class="wide">{cells}</div>{curves}')
 
 
 def _rows_of(comparison: RunComparison, names: Sequence[str]) -> list[list[str]]:

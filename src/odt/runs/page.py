@@ -1,4 +1,7 @@
-"""The report of a run: one HTML page without external resources."""
+"""The report of a run: one HTML page without external resources.
+
+The live page is made of the same sections.
+"""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -22,7 +22,7 @@ def regression_section(targets: Array, outputs: Array, names: Sequence[str], abo
         about: content before the charts, as HTML.
     """
     count = targets.shape[1]
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # an output may be huge, infinite or NaN
         residuals = outputs - targets
         rows = [_figures(names[k], targets[:, k], residuals[:, k]) for k in range(count)]
     charts = []

@@ -16,7 +16,7 @@ FILES = "sample files"  # key of a sidecar
 
 
 class Columns:
-    """The columns of a table, of which words have a number for each word in a sample.
+    """The columns of a table; in a sample, a column of words has a number for each word.
 
     Args:
         names: names of the numbers of a sample.
@@ -36,7 +36,7 @@ class Columns:
         return [n if isinstance(n, str) else self._names[n] for n in self._order]
 
     def cells(self, row: Array) -> list[str]:
-        """Returns the cells of a row; empty ones for words that it has not, and missing numbers.
+        """Returns the cells of a row; a cell is empty if its word is unknown or its number missing.
 
         Args:
             row: numbers of a sample, in the units of the table.

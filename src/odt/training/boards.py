@@ -26,6 +26,7 @@ from odt.training.run_time import Costs, RunSize, measured_time
 from odt.training.session import process_nbytes
 from odt.training.trainer import Trainer
 
+# Operators whose time follows from a rate of the board, by the name of the rate.
 DENSE = frozenset(
     ("FULLY_CONNECTED", "BATCH_MATMUL", "UNIDIRECTIONAL_SEQUENCE_LSTM", "GRU", "RNN", "LSTM")
 )
@@ -119,8 +120,8 @@ def _estimated(
     )
 
 
-# Published figures: clock, FLOP per cycle of NEON, bandwidth of the memory. None of them has run
-# odt: all rows are estimated.
+# Arguments of `_estimated`: memory, clock, FLOP per cycle of NEON and bandwidth are published; the
+# last one is a ratio of published results. None of these boards has run odt.
 BOARDS: Mapping[str, Board] = {
     board.name: board
     for board in (
@@ -164,11 +165,13 @@ def _board_of(path: Any, values: Any) -> Board:
         raise OptionError("board", rule, path)
     for name, kind in types.items():
         value = values[name]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if kind is str:
-            is_valid, rule = isinstance(value, str), "text"
+            rule = "text"
+            is_valid = isinstance(value, str)
         else:
-            is_valid, rule = is_number and value > 0, "a number above 0"
+            rule = "a number above 0"
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_valid = is_number and value > 0
         if not is_valid:
             raise OptionError("board", f"{path}: {name} must be {rule}", value)
     return Board(**values)
@@ -191,6 +194,7 @@ def run_seconds(plan: Plan, board: Board, entries: int | None = None, cores: int
 
 
 def _call_seconds(plan: Plan, call: Call, board: Board, cores: int) -> float:
+    """Estimates the seconds of a call: its fixed cost, its arithmetic and its memory accesses."""
     nbytes = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
     overhead = board.numpy_call if call.compiled is None else board.call
     rate = _rate(call, board)
@@ -202,7 +206,7 @@ def _call_seconds(plan: Plan, call: Call, board: Board, cores: int) -> float:
 
 def _rate(call: Call, board: Board) -> float:
     """Returns the operations per second of a call; 0 for one that only moves bytes."""
-    words = call.label.split()
+    words = call.label.split()  # position of the node, operator, and gradient
     op = words[1] if len(words) > 1 else ""
     if op in DEPTHWISE:
         return board.depthwise
@@ -247,7 +251,7 @@ def costs_on(board: Board, forecast: Forecast, training: Computation) -> Costs:
 
 
 def benchmark_board(name: str = "") -> Board:
-    """Measures the rates of this machine in some seconds: a row for `plan(board=…)`.
+    """Measures the rates of this machine in a few seconds: a row for `plan(board=…)`.
 
     Small networks train on one thread, and the rates are those with which their estimated time is
     the measured one. The time is that of the processor, which other processes do not lengthen.
@@ -256,7 +260,7 @@ def benchmark_board(name: str = "") -> Board:
         name: name of the board; that of the machine if left out.
     """
     process = process_nbytes()
-    imports = time.process_time()
+    imports = time.process_time()  # seconds since Python began
     short = _measured(_dense((16,)), 16)
     long = _measured(_dense((16,) * 12), 16)
     call = max((long.seconds - short.seconds) / (long.calls - short.calls), 1e-8)
@@ -316,9 +320,12 @@ class _Step:
             board: the rates that are known.
             name: the rate, one of dense, convolution and depthwise.
         """
+        # At an infinite rate, arithmetic takes no time: `others` leaves out the calls of this rate,
+        # and with `only`, these are the calls whose rate is 1.
         without: dict[str, Any] = {name: math.inf}
         alone: dict[str, Any] = {**dict.fromkeys(RATES, math.inf), name: 1.0}
-        others, only = replace(board, **without), replace(board, **alone)
+        others = replace(board, **without)
+        only = replace(board, **alone)
         rest = run_seconds(self.plan, others) + 3 * self.updated / board.memory + board.step
         calls = [entry for entry in self.plan.entries if isinstance(entry, Call)]
         flops = sum(call.flops for call in calls if _rate(call, only) == 1.0)
@@ -357,7 +364,7 @@ def _numpy_call() -> float:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Returns the seconds of a function: the median of ten times."""
+    """Returns the seconds of a function: the median of ten means of 200 calls."""
     times = []
     for _ in range(10):
         before = time.process_time()

@@ -181,7 +181,7 @@ def check(
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
     marks = [MARKS[f.passed] for f in findings]
     trains = False if facts.blocked else verdict(findings)
-    lines.add(*map(" ".join, zip(marks, texts, strict=True)))
+    lines.add(*(f"{mark} {text}" for mark, text in zip(marks, texts, strict=True)))
     forecast = None
     if trains is not False and not is_single_run(file_of(source)):
         with in_process_of(process):

@@ -188,7 +188,7 @@ class CheckpointState:
 
     def _resume(self) -> Resume:
         """Returns the state in the form from which a trainer resumes."""
-        return Resume(self._source.where, self._checkpoint(False, False))
+        return Resume(self._source.where, self._checkpoint(trainable_only=False, names_only=False))
 
     def _parameters(self, trainable_only: bool) -> list[Entry]:
         roles = (WEIGHT,) if trainable_only else PARAMETERS
@@ -196,7 +196,7 @@ class CheckpointState:
 
     def _array(self, entry: Entry) -> Array:
         array = self._source.get(entry)
-        assert array is not None  # _check_values has passed
+        assert array is not None, "_check_values has passed"
         return array
 
     def _check_values(self, trainable_only: bool) -> None:

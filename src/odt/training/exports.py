@@ -95,6 +95,7 @@ def check_export(
 
     trainer = session.build()
     recipe = session.recipe
+    # Each call raises an error if it cannot do its part of an export; its result is not needed.
     check_format(recipe.model, file_format, float_weights=float_weights)
     if recipe.model.format == ONNX:
         if file_format in FLATBUFFERS:

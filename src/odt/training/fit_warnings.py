@@ -168,12 +168,15 @@ def one_class(samples: Samples, losses: Sequence[tuple[str, TensorSpec]]) -> str
 def clipped_activations(trainer: Trainer) -> str | None:
     """Returns a warning if a fixed range cuts off many values of an activation, else None."""
     clipped = trainer.parameters.ranges.most_clipped()
-    if clipped is None or clipped[1] < CLIPPED:
+    if clipped is None:
         return None
-    name = one_line(trainer.graph.tensors[clipped[0]].name.removesuffix("/range"), MAX_MESSAGE)
+    tensor, fraction = clipped
+    if fraction < CLIPPED:
+        return None
+    name = one_line(trainer.graph.tensors[tensor].name.removesuffix("/range"), MAX_MESSAGE)
     word = "follow" if trainer.info.quant_ranges == FILE else FOLLOW_ALL
     return (
-        f'Warning: {clipped[1]:.0%} of the values of the activation "{name}" are outside the range '
+        f'Warning: {fraction:.0%} of the values of the activation "{name}" are outside the range '
         f'that the file has for it, and are cut off. Give `quant_ranges="{word}"`.'
     )
 
@@ -241,6 +244,7 @@ class ValidationClasses:
         """
         if worse:
             self._counts = None
+        # Without `keep_best`, which needs memory, the weights of the last epoch stay.
         elif not self._core.best.nbytes or self._core.best.epoch == number:
             self._counts = self._counter
         self._core.counts = NO_TOTALS  # callbacks may evaluate

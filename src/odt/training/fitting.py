@@ -228,6 +228,7 @@ class Fit:
         warning = self._warning(epoch, mixed=mixed)
         warn(warning)
         classes.end_epoch(epoch.number, worse=bool(warning))
+        # Without `keep_best`, which needs memory, the weights of the last epoch stay.
         if not epoch.undone and (not best.nbytes or best.epoch == epoch.number):
             self.trainer.worse = bool(warning)
         self._epoch_end(epoch.number - 1, logs)
@@ -402,7 +403,8 @@ class Fit:
         session.epoch = self.start = self._untrained(data, samples)
         self.history.start = self._logs(session.epoch)
         losses = session.samples.losses
-        has_classes = LOSSES[losses[0][0]].targets in (DISTRIBUTIONS, LABELS)
+        loss_name, _ = losses[0]
+        has_classes = LOSSES[loss_name].targets in (DISTRIBUTIONS, LABELS)
         if not has_classes and not core.undo:
             return None
         numbers = _untrained_samples(samples)

@@ -17,7 +17,7 @@ from odt.training.callbacks import Callback, Logs
 from odt.training.progress_bar import steps_of_run
 
 INTERVAL = 0.2  # seconds between two updates of the display
-SHARE = 20  # an update takes at most one part in this of the time
+SHARE = 20  # updates take at most 1 / SHARE of the time
 
 
 class LiveCurves(Callback):
@@ -35,10 +35,12 @@ class LiveCurves(Callback):
         self._total: int | None = None  # steps of the run
         self._done = 0  # steps of the run so far
         self._epoch = 0  # epochs that are complete
-        self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
+        self._sum = 0.0  # of the losses of the epoch
+        self._steps = 0  # of the epoch so far
         self._phase = "epoch 0"
         self._state = ""  # what runs or has ended besides steps; empty for steps
-        self._shown = self._begun = time.monotonic()
+        self._begun = time.monotonic()  # time at which the run began
+        self._shown = self._begun  # time of the last update
         self._interval = INTERVAL
         self._ended = False  # whether the run ended, and was not interrupted
 

@@ -47,14 +47,14 @@ def open_session(
     session_options = SessionOptions(**values)
     check_options(session_options)
     resume = resume_from(session_options.checkpoint)
-    helper = teacher_of(teacher)
-    request = request_of(model, teacher=helper, **options)
+    teacher = teacher_of(teacher)
+    request = request_of(model, teacher=teacher, **options)
     return Session(
         model,
         *recipe_of(model, request, resume.training_info),
         resume,
         session_options,
-        teacher=helper,
+        teacher=teacher,
         micro_batch=micro_batch,
         workers=workers,
         frozen_int8=frozen_int8,

@@ -50,8 +50,17 @@ if TYPE_CHECKING:
 
 # Parts of the peak in the order of the text, as attributes of the forecast.
 PARTS = (
-    *("parameters", "optimizer", "gradients", "arenas", "packed", "constants", "data"),
-    *("overhead", "dequantized", "frozen", "cache"),
+    "parameters",
+    "optimizer",
+    "gradients",
+    "arenas",
+    "packed",
+    "constants",
+    "data",
+    "overhead",
+    "dequantized",
+    "frozen",
+    "cache",
 )
 
 
@@ -341,19 +350,20 @@ def _forecast(
     recipe = session.recipe
     info = recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
-    runs = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
-    reserves = _reserves(session, plans, runs[0], samples)
-    plans = with_integer_weights(plans, runs[0], info)
+    computations = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
+    training, _ = computations
+    reserves = _reserves(session, plans, training, samples)
+    plans = with_integer_weights(plans, training, info)
     cached = 0
     if policy:
-        runs = split_frozen(plans, runs)
-        cache = cache_size(plans, runs[0], info.batch_size, policy)
+        computations = split_frozen(plans, computations)
+        training, _ = computations
+        cache = cache_size(plans, training, info.batch_size, policy)
         reserves["a cache"] = cache.resident
         cached = cache.nbytes
-    training, _ = runs
     forecast = fit_budget(
         plans,
-        runs,
+        computations,
         info,
         session.memory_budget,
         session.micro_batch,
@@ -430,8 +440,9 @@ def _reserves(
     best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
     teacher = session.teacher
     specs = session.samples
+    _, output = specs.losses[0]
     return {
         "a copy of the best weights": best if session.options.keep_best else 0,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
-        "outputs kept for metrics": metrics_nbytes(session.metrics, samples, specs.losses[0][1]),
+        "outputs kept for metrics": metrics_nbytes(session.metrics, samples, output),
     }

@@ -35,7 +35,8 @@ class ProgressBar(Callback):
         self._core: Any = None  # the engine's trainer, which reports its evaluations
         self._phase = "epoch 0"
         self._done = 0  # steps of the run
-        self._sum, self._steps = 0.0, 0  # sum of the losses of the epoch, and number of its steps
+        self._sum = 0.0  # of the losses of the epoch
+        self._steps = 0  # of the epoch so far
 
     def __enter__(self) -> Self:
         return self

@@ -26,14 +26,14 @@ TRAINING, EVALUATION, FROZEN = 1.0, 0.5, 0.5
 # Seconds that `fit` and its callbacks take for each step and for each epoch, beside the engine.
 STEP, EPOCH = 4e-6, 0.15e-3
 CHECKS = 3  # evaluations of the probes while a default learning rate is tried
-# Unit, the seconds from which the next one is used, its seconds.
+# Unit, number of seconds below which it is used, and its length in seconds.
 UNITS = (("ms", 0.1, 0.001), ("s", 100, 1), ("min", 6000, 60), ("h", math.inf, 3600))
 Clock = Callable[[], float]
 
 
 def about(seconds: float) -> str:
     """Formats an estimated time with two digits: 26 ms, 0.42 s, 40 s, 12 min."""
-    unit, _, scale = next(row for row in UNITS if seconds < row[1])
+    unit, scale = next((unit, scale) for unit, limit, scale in UNITS if seconds < limit)
     value = seconds / scale
     digits = 2
     if value >= 1:
@@ -179,19 +179,19 @@ def measured_time(
     assert core.parameters.optimizer is not None, "a trainer has one"
     core.parameters.optimizer.learning_rate = 0.0  # the weights stay as they are
     batch = core.info.step_samples
-    known = data or Repeated(session.samples, min(size.samples, 2 * batch))
+    samples = data or Repeated(session.samples, min(size.samples, 2 * batch))
     order = EpochOrder(range(size.training), shuffle=True).order(1)
     numbers = np.asarray(order)[: max(size.training // batch, 1) * batch]
     if core.caches:
         parts = [range(size.samples)]
-        with core.frozen(known, known.without_inputs(), parts) as cache:
+        with core.frozen(samples, samples.without_inputs(), parts) as cache:
             cached, frozen = _fill(core, cache, size.training, clock)
             numbers = np.resize(cached, max(len(cached) // batch, 1) * batch)
             costs = _costs(trainer, core, cache, numbers, cached, frozen, clock)
             tuning = _tuning(trainer, core, data, cache, cached)
     else:
-        costs = _costs(trainer, core, known, numbers, order, 0.0, clock)
-        tuning = _tuning(trainer, core, data, known, numbers)
+        costs = _costs(trainer, core, samples, numbers, order, 0.0, clock)
+        tuning = _tuning(trainer, core, data, samples, numbers)
     return run_time(size, costs, batch, opened=opened, fine_tunes=tuning, basis=HERE)
 
 
@@ -230,9 +230,8 @@ def _evaluation(
     numbers = numbers[: max(len(numbers) // batch, 1) * batch]
     seconds = 0.0
     samples = 0
-    for at in range(
-        -batch, len(numbers), batch
-    ):  # the first batch twice, the first time unmeasured
+    # The first batch runs twice; the first time, it is not measured.
+    for at in range(-batch, len(numbers), batch):
         part = numbers[max(at, 0) : max(at, 0) + batch]
         before = clock()
         trainer.evaluation.validate(data, part, rest=True)
@@ -326,12 +325,13 @@ class Repeated:
         random.read(range(count), self._inputs, self._targets)
 
     def without_inputs(self) -> "Repeated":
-        """Returns the samples themselves, which are read without inputs where none are wanted."""
+        """Returns the samples themselves: `read` leaves out inputs that have no array."""
         return self
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each."""
         rows = np.asarray(samples) % self._count
+        # No arrays of inputs are given to read targets alone, and no targets to read inputs alone.
         columns = (
             *zip(self._inputs, inputs, strict=False),
             *zip(self._targets, targets, strict=False),

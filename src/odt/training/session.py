@@ -230,7 +230,7 @@ class Session(Closing):
         """
         if self._engine is None:
             batch = self.recipe.info.batch_size
-            output = self.samples.losses[0][1]
+            _, output = self.samples.losses[0]
             taught = outputs_nbytes(self.teacher, self.samples, samples) if self.teacher else 0
             micro_batch, workers = self.resume.schedule(batch, self.micro_batch, self.workers)
             graphs = self.resume.on(self.recipe.graphs)
@@ -280,7 +280,8 @@ class Session(Closing):
             return 0
         specs = (*self.samples.input_specs, *self.samples.target_specs)
         if self.teacher is not None:
-            specs = (*specs, self.samples.losses[0][1])
+            _, output = self.samples.losses[0]
+            specs = (*specs, output)
         return batches_nbytes(specs, self.recipe.info.batch_size, augment)
 
     # ---- weights that do not train
@@ -360,7 +361,8 @@ class Session(Closing):
         adapted = self.recipe.lowered.adapted
         changed = changed_constants(self.recipe.graph, self.graph)
         weights = {**changed, **trainer.weights()}
-        weights = weights if adapted is None else adapted.merged(weights)
+        if adapted is not None:
+            weights = adapted.merged(weights)
         running = {i: a.copy() for i, a in trainer.parameters.statistics.arrays.items()}
         return {**weights, **trainer.parameters.ranges.current(), **running}
 

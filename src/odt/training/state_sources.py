@@ -142,7 +142,10 @@ class TrainerContents:
         """Returns an array; None if it has no value."""
         if entry.role == FROZEN:
             return self._frozen_array(entry.tensor)
-        return None if entry.tensor in self.missing else self._arrays[_key(entry)][1]
+        if entry.tensor in self.missing:
+            return None
+        _, array = self._arrays[_key(entry)]
+        return array
 
     def put(self, values: Mapping[Entry, Array]) -> None:
         """Sets the values of arrays."""
@@ -151,7 +154,8 @@ class TrainerContents:
         self._session.replace_frozen(frozen)
         for entry, new in values.items():
             if entry.role != FROZEN:
-                np.copyto(self._arrays[_key(entry)][1], new, casting="same_kind")
+                _, array = self._arrays[_key(entry)]
+                np.copyto(array, new, casting="same_kind")
             if entry.role == WEIGHT:
                 self.missing.discard(entry.tensor)
 

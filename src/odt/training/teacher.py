@@ -143,7 +143,8 @@ def outputs_nbytes(teacher: Teacher, specs: SampleSpecs, count: int) -> int:
         specs: specs of one sample of the student.
         count: number of samples.
     """
-    return 0 if teacher.model is None else count * specs.losses[0][1].nbytes
+    _, output = specs.losses[0]
+    return 0 if teacher.model is None else count * output.nbytes
 
 
 def _open_outputs(outputs: Any, spec: TensorSpec, count: int) -> Column:
@@ -192,7 +193,7 @@ def _run(
         if [(s.size, s.dtype) for s in teacher.input_specs] != inputs:
             actual = _shown(teacher.input_specs)
             raise OptionError("teacher", "must have the student's inputs", actual)
-        spec = student.losses[0][1]
+        _, spec = student.losses[0]
         if [(s.size, s.dtype) for s in teacher.output_specs] != [(spec.size, spec.dtype)]:
             actual = _shown(teacher.output_specs)
             raise OptionError("teacher", f"must have one output {spec}", actual)

@@ -334,20 +334,20 @@ class Trainer(Closing):
         )
         self.record = recorded(x) or self.record
         samples, weighting = run.arrange(data, validation_set)
-        changes = parsed_augmentations(run.options.augment)
+        augmentations = parsed_augmentations(run.options.augment)
         core = session.build(
             samples.count + (validation_set.length if validation_set else 0),
             weighted=samples.all.weights is not None,
-            prepared=session.prepared_nbytes(changes),
+            prepared=session.prepared_nbytes(augmentations),
             shuffled=samples.order.shuffle,
         )
-        core.augment = ",".join(map(str, changes))
+        core.augment = ",".join(map(str, augmentations))
         core.parameters.mask_seed = samples.order.seed
         core.weighting = weighting
         saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
         fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
         with self._in_fit(run):
-            run.train_samples(samples, saver, fine_tune, changes)
+            run.train_samples(samples, saver, fine_tune, augmentations)
         warn(clipped_activations(session.build()))
         return run.history
 

@@ -44,6 +44,11 @@ class OnnxModel:
 
     The trainer is made for the shapes of the first batch, and again for others.
 
+    Args:
+        file: the evaluation model.
+        state: the state, whose parameters are inputs of the model.
+        options: further arguments of odt.Trainer.
+
     Attributes:
         uri: path of the file.
         file: the evaluation model.
@@ -55,7 +60,10 @@ class OnnxModel:
     """
 
     def __init__(self, file: File, state: OnnxState, **options: Any) -> None:
-        self.uri, self.file, self.state, self._options = file.path, file, state, options
+        self.uri = file.path
+        self.file = file
+        self.state = state
+        self._options = options
         graph = file.graph
         names = {i: graph.tensors[i].name for i in graph.inputs}
         shapes = {names[i]: graph.tensors[i].spec.shape for i in graph.inputs}
@@ -73,6 +81,7 @@ class OnnxModel:
         self._terms: list[Term] = []
         self._constant = 0.0
         self._inputs: list[str] = []  # of the graph that trains
+        self._places: dict[int, int] = {}  # tensor → its number among the trainer's outputs
 
     # ---- calls
 
@@ -88,14 +97,15 @@ class OnnxModel:
         """
         values = dict(zip(self.input_names, arrays, strict=True))
         self._fit(values, train=train)
-        tensors, samples = self.file.graph.tensors, _samples(a.shape for a in arrays)
+        tensors = self.file.graph.tensors
+        samples = _samples(a.shape for a in arrays)
 
         def argument(i: int) -> tuple[str, Array]:
             return tensors[i].name, values[tensors[i].name]
 
         specs = self.trainer.session.samples.target_specs
-        each = zip(self._terms, specs, strict=True)
-        y = [targets_of(term, argument, spec, samples) for term, spec in each]
+        pairs = zip(self._terms, specs, strict=True)
+        y = [targets_of(term, argument, spec, samples) for term, spec in pairs]
         factor = float(samples) if self._terms[0].loss and self._terms[0].is_sum else 1.0
         arguments = None
         if all(term.loss for term in self._terms):
@@ -181,7 +191,7 @@ class OnnxModel:
     def _ends(self) -> list[int]:
         """Returns what the loss reads, and the additional outputs."""
         if not self._terms:
-            _ = self.trainer
+            _ = self.trainer  # makes it, which finds the terms of the loss
         return list(dict.fromkeys([*(t.tensor for t in self._terms), *self._places]))
 
     def close(self) -> None:
@@ -198,9 +208,9 @@ class OnnxModel:
             return
         graph = self.file.graph
         for i in graph.inputs:
-            name, signature = graph.tensors[i].name, graph.tensors[i].signature
-            if name in values:
-                _check_shape(name, values[name], signature)
+            tensor = graph.tensors[i]
+            if tensor.name in values:
+                _check_shape(tensor.name, values[tensor.name], tensor.signature)
         key = tuple(a.shape[1:] for a in values.values())
         fits = self._trainer is not None and key == self._key
         if fits and train:
@@ -237,7 +247,8 @@ class OnnxModel:
         model = Model(replace(self.file, graph=graph))
         make = partial(self._trainer_of, model, losses, batch)
         self._trainer = make(weights)
-        if split.terms[0].loss and split.terms[0].is_sum:  # over values, not means of samples
+        # ONNX adds up all values of a sum, odt the means of samples.
+        if split.terms[0].loss and split.terms[0].is_sum:
             for k, spec in enumerate(self._trainer.session.samples.target_specs):
                 weights[str(k)] *= max(spec.size, 1)
             self._trainer = make(weights)
@@ -248,6 +259,7 @@ class OnnxModel:
     def _trainer_of(
         self, model: Model, losses: Mapping[str, str], batch: int, weights: Mapping[str, float]
     ) -> Trainer:
+        """Returns the trainer of a graph with these losses; refuses one that trains on others."""
         file = file_of(model)
         normalizes = any(node.op == BATCH_NORM for node in file.graph.nodes)
         trainer = Trainer(
@@ -269,7 +281,8 @@ class OnnxModel:
 
     def _bound(self, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
         """Returns the graph with the parameters as constants, and with shapes of inputs."""
-        graph, tensors = self.file.graph, list(self.file.graph.tensors)
+        graph = self.file.graph
+        tensors = list(graph.tensors)
         for name, i in self._parameters.items():
             values = self.state.constant(name)
             tensors[i] = replace(tensors[i], data=values, signature=values.shape)

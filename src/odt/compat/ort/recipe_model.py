@@ -127,10 +127,11 @@ class RecipeModel:
 
     @property
     def _target_kind(self) -> str:
-        return LOSSES[self.trainer.session.samples.losses[0][0]].targets
+        loss, _ = self.trainer.session.samples.losses[0]
+        return LOSSES[loss].targets
 
     def _check(self, path: Path, what: str) -> None:
-        """Raises ModelError if another file has not the recipe of this model."""
+        """Raises ModelError if another file does not have the recipe of this model."""
         if read_recipe(path, what) != self.recipe:
             raise ModelError(
                 f"{os.fspath(path)}: must be equal to {self.uri}, but differs. Give files that one "

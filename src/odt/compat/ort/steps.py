@@ -62,7 +62,14 @@ class Outputs:
         self._places = places
 
     def look(self, first: int, program: Program, at: int, count: int) -> None:
-        """Copies the outputs of a micro-batch of the part that begins with sample `first`."""
+        """Copies the outputs of a micro-batch.
+
+        Args:
+            first: number of the first sample of the batch.
+            program: the program, after its forward phase.
+            at: place of the micro-batch in the batch.
+            count: number of its samples.
+        """
         rows = slice(first + at, first + at + count)
         for place, array in zip(self._places, self.arrays, strict=True):
             array[rows] = program.outputs[place][:count]
@@ -78,14 +85,15 @@ class Steps:
         # The last call: forms of its arguments, and its samples.
         self._forms: list[Any] = []
         self._last: tuple[Batch, ArraySamples] | None = None
-        # Runs a training step on these; None if its parts were not looked up, or are several calls.
+        # Runs a training step on these samples; None until one has run on them, and if a step is
+        # more than one compiled call.
         self._bound: Callable[[], float] | None = None
 
     def samples(self, forms: list[Any], arrays: Sequence[Array]) -> tuple[Batch, Samples] | None:
         """Returns the samples of a call if its arguments have the forms of those of the last call.
 
         Args:
-            forms: what the form of the samples follows from.
+            forms: whether the step trains, and dtype and shape of each argument.
             arrays: arguments of the call.
         """
         if self._last is None or forms != self._forms:
@@ -100,7 +108,7 @@ class Steps:
 
         Args:
             trainer: the trainer.
-            forms: what the form of the samples follows from.
+            forms: whether the step trains, and dtype and shape of each argument.
             batch: the samples.
 
         Raises:
@@ -109,7 +117,8 @@ class Steps:
         data = trainer.session.open(_alone(batch.x), _alone(batch.y), batch.weights)
         self._last = self._bound = None
         if batch.arguments is not None and data.weights is None:
-            self._forms, self._last = forms, (batch, ArraySamples(data))
+            self._forms = forms
+            self._last = batch, ArraySamples(data)
         return batch, data
 
     def run(
@@ -133,7 +142,7 @@ class Steps:
         Raises:
             DataError: if values cannot be used; gradients that are not reset do not change.
         """
-        # With sums of an update, the trainer has no others.
+        # After an update, which sets `_sums`, the trainer has no other gradients to clear.
         if train and self._bound is not None and self._reset and self._sums:
             self._sums = {}
             loss = self._bound()

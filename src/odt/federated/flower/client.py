@@ -55,7 +55,7 @@ def client_app(
         return clients[partition]
 
     def payload(message: Message, context: Context, handler: Handler) -> Message:
-        """Decodes what the server sent and encodes what leaves the client; the outermost mod."""
+        """Decodes what the server sent and encodes the reply; a mod around those of the user."""
         config = cast(ConfigRecord, message.content[CONFIG])
         kind = str(config.get(PAYLOAD, "float32"))
         sent = from_record(message.content.array_records[ARRAYS], SERVER)

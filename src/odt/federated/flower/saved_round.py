@@ -21,7 +21,8 @@ from odt.federated.update import Tensors
 if TYPE_CHECKING:
     from flwr.serverapp.strategy import Strategy
 
-TENSOR, STRATEGY, HEADER = "tensor:", "strategy:", "header"
+TENSOR, STRATEGY = "tensor:", "strategy:"  # prefixes of members of the file
+HEADER = "header"  # member with the other values, as JSON
 MOMENTS = ("m_t", "v_t")  # of FedAdam, FedYogi and FedAdagrad: name → array
 MOMENTUM = "momentum_vector"  # of FedAvgM: a list of arrays
 NORM = "clipping_norm"  # changes in adaptive clipping
