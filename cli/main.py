@@ -147,7 +147,8 @@ def quick_imports() -> Iterator[None]:
 
 def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
     """Returns an error that names the options that reduce a command's memory."""
-    names = {name for p in (command.params if command else ()) for name in p.opts}
+    parameters = command.params if command else []
+    names = {name for parameter in parameters for name in parameter.opts}
     options = " or ".join(text for name, text in REDUCES_MEMORY.items() if name in names)
     remedy = f"Give {options}." if options else "Free some and try again."
     return OdtError(f"memory: must be enough, but got: {str(e) or 'none left'}. {remedy}")

@@ -16,7 +16,7 @@ from odt.errors import OdtError
 from odt.evaluation.comparison import describe_difference
 from odt.progress import Progress
 
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # as a fraction of the range of the outputs
 
 
 @click.command(cls=Command)

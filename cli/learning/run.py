@@ -99,7 +99,7 @@ def call(words: list[str], show: Callable[[str], object]) -> None:
         click.ClickException: if an option is invalid.
         click.exceptions.Exit: if the command was stopped.
     """
-    # Imported here, because odt.cli.main finds the commands, of which learn imports this module.
+    # Imported here, because the main command finds learn, which imports this module.
     from odt.cli.main import main
 
     show(shlex.join(["odt", *words]))
@@ -119,7 +119,7 @@ def errors_of(name: str) -> Iterator[None]:
     Raises:
         OdtError: in place of an error of the command.
     """
-    from odt.cli.main import main
+    from odt.cli.main import main  # as in `call`
 
     try:
         yield

@@ -114,7 +114,11 @@ class Steps:
 
 
 def shape(text: str, option: str) -> tuple[int, ...]:
-    """Parses a shape such as 28x28x1."""
+    """Parses a shape such as 28x28x1; () for an empty text.
+
+    Raises:
+        OdtError: if the text is no shape.
+    """
     parts = text.lower().split("x") if text else []
     if not all(p.isdecimal() and int(p) for p in parts):
         raise OdtError(f"{option}: must be numbers with x between, but got {text}.")

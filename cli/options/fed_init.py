@@ -13,6 +13,7 @@ from odt.errors import DataError, OdtError
 from odt.federated.flower.settings import FEDERATION, KEYS
 from odt.kernels.loss_text import is_plugin
 
+# Parameters of files, which become settings as absolute paths.
 FILES = {"data", "model", "load_input", "load_expected", "validation_input", "validation_expected"}
 
 

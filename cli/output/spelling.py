@@ -1,7 +1,8 @@
 """Rewrites messages of the Python API for the command line.
 
 Messages and warnings name options as the Python API does, in backticks: `micro_batch=1` becomes
---micro-batch 1, `keep_best=True` --keep-best, `mean_squared_error` mean-squared-error.
+--micro-batch 1, `keep_best=True` becomes --keep-best, and `mean_squared_error` becomes
+mean-squared-error.
 """
 
 import re
@@ -31,6 +32,7 @@ TEXTS = {
     "Model.save()": "odt convert",
     "OdtError.details": "odt -v",
 }
+# Text in backticks: a key of TEXTS; an argument, as name and value; or a word.
 REFERENCE = re.compile(rf"`(?:({'|'.join(map(re.escape, TEXTS))})|(\w+)=([^`]*)|(\w+(?::[^`]*)?))`")
 
 
@@ -40,6 +42,7 @@ def spell(message: str) -> str:
 
 
 def _spelled(match: re.Match[str]) -> str:
+    """Returns what the command line has for a reference."""
     text, name, value, word = match.groups()
     if text:
         return TEXTS[text]

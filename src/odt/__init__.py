@@ -104,7 +104,8 @@ ROWS = ("odt.optimizers", "odt.losses")
 def __getattr__(name: str) -> Any:
     if name in MODULES or f"odt.{name}" in ROWS:
         return importlib.import_module(f"odt.{name}")
-    for path in (PUBLIC[name],) if name in PUBLIC else ROWS:
+    paths = (PUBLIC[name],) if name in PUBLIC else ROWS
+    for path in paths:
         module = importlib.import_module(path)
         if name in PUBLIC or name in module.__all__:
             value = getattr(module, name)

@@ -137,15 +137,23 @@ def open_folders(
             f"{printable(deeper[0].below)}: the first folder is the class. For the last one give "
             "`label_pattern=([^/]+)/[^/]*$`"
         )
-    classes = tuple(sorted(files.get("train") or files[_sorted(files)[0]]))
+    faults: list[str] = []
     if naming.are_values:
         classes = tuple(sorted({label for by_class in files.values() for label in by_class}))
-    faults: list[str] = []
-    if not naming.are_values:
+    else:
+        first_part = _sorted(files)[0]
+        classes = tuple(sorted(files.get("train") or files[first_part]))
         folders = {} if naming.pattern else _folders(tree, places)
         for part in _sorted(files):
             faults += _check_classes(
-                tree, kind, part, files, classes, folders.get(part, set()), skip, notes
+                tree,
+                kind,
+                part,
+                files[part],
+                classes=classes,
+                folders=folders.get(part, set()),
+                skip=skip,
+                notes=notes,
             )
     remarks = Remarks()
     parts = {}
@@ -260,14 +268,25 @@ def _check_classes(
     tree: Tree,
     kind: Kind,
     part: str,
-    files: dict[str, dict[str, list[str]]],
+    by_class: dict[str, list[str]],
+    *,
     classes: Sequence[str],
     folders: set[str],
     skip: bool,
     notes: list[str],
 ) -> list[str]:
-    """Returns the faults in the classes of a part; adds notes instead if faults are skipped."""
-    by_class = files[part]
+    """Returns the faults in the classes of a part; adds notes instead if faults are skipped.
+
+    Args:
+        tree: folder or archive.
+        kind: image or sound.
+        part: name of the part.
+        by_class: files of the part by class.
+        classes: classes that the part must have.
+        folders: folders of classes in the part, also of those without files.
+        skip: whether faults are skipped.
+        notes: what was left out; grows.
+    """
     faults = []
     if unknown := sorted({*by_class} - {*classes}):
         if skip:
@@ -411,8 +430,9 @@ def _pattern_label(tree: Tree, text: str) -> Callable[[str, Place], str]:
     def label(name: str, place: Place) -> str:
         file = PurePosixPath(name).name
         paths = (place.below, name)
-        for where in (*paths, file) if "/" in text else (file, *paths):
-            match = pattern.search(where)
+        candidates = (*paths, file) if "/" in text else (file, *paths)
+        for candidate in candidates:
+            match = pattern.search(candidate)
             if match and (group := match.group(1 if pattern.groups else 0)):
                 return str(group)
         raise DataError(

@@ -105,7 +105,13 @@ class SplitFiles:
 
 @dataclasses.dataclass(slots=True)
 class _Pending:
-    """A split whose files are written, but do not have their names yet."""
+    """A split whose files are written, but do not have their names yet.
+
+    Attributes:
+        split: the split.
+        data: its data files.
+        sidecars: the JSON files beside them.
+    """
 
     split: SplitFiles
     data: tuple[Output, ...]
@@ -114,13 +120,21 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A preprocessed sample, or the reason why it is left out or ends the run."""
+    """A preprocessed sample, or the reason why it is left out or ends the run.
+
+    Attributes:
+        arrays: inputs and targets; None for a sample that is left out or a fault.
+        label: number of the class; 0 without classes.
+        problem: the reason, as text.
+        fault: whether the sample ends the run.
+        file: path of its file in the folder of the source; empty for none.
+    """
 
     arrays: tuple[list[Array], list[Array]] | None
     label: int
     problem: str = ""
     fault: bool = False
-    file: str = ""  # path in the folder of the source
+    file: str = ""
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[SplitFiles]:
@@ -142,9 +156,14 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
         pending = []
         faults = [f"{source.name}: {'; '.join(source.faults)}."] if source.faults else []
         for split in splits:
-            pending.append(_write_split(source, request, split, record, faults, stack, progress))
+            pending.append(
+                _write_split(
+                    source, request, split, record, faults=faults, stack=stack, progress=progress
+                )
+            )
         if faults:
-            raise _all_faults(faults, any(new.split.samples for new in pending))
+            has_usable = any(new.split.samples for new in pending)
+            raise _all_faults(faults, has_usable=has_usable)
         for mapped in source.files:
             mapped.check()
         for new in pending:
@@ -155,17 +174,17 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
     return [new.split for new in pending]
 
 
-def _all_faults(faults: list[str], others: bool) -> DataError:
+def _all_faults(faults: list[str], *, has_usable: bool) -> DataError:
     """Returns an error that names as many faults as one message holds; `details` has all.
 
     Args:
         faults: the faults, each of one sample or of the source.
-        others: whether there are samples without a fault.
+        has_usable: whether there are samples without a fault.
     """
     if len(faults) == 1:
         return DataError(faults[0])
     ordered = sorted({fault.removesuffix(".") for fault in faults})  # once with all its copies
-    remedy = 'Give `on_error="skip"` to leave these out.' if others else ""
+    remedy = 'Give `on_error="skip"` to leave these out.' if has_usable else ""
 
     def text(listed: int) -> str:
         ending = f"; … ({len(ordered) - listed} more)" if len(ordered) > listed else ""
@@ -219,6 +238,7 @@ def _record(source: Source, request: Request, splits: list[SplitSamples]) -> Rec
 
 
 def _numbers(picked: SplitSamples) -> Iterable[int]:
+    """Returns the numbers of the samples of a split; without end for a stream."""
     return picked.numbers if picked.numbers is not None else count()
 
 
@@ -227,6 +247,7 @@ def _write_split(
     request: Request,
     picked: SplitSamples,
     record: Record,
+    *,
     faults: list[str],
     stack: ExitStack,
     progress: Progress,
@@ -255,12 +276,7 @@ def _write_split(
         shapes = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
         if data is None:
             specs = (shapes[0], shapes[1])
-            output = OUTPUTS[request.output]
-            if request.like is not None:
-                classes = len(request.targets.classes)
-                request.like.check(picked.name, source.kind, shapes[0], shapes[1], classes)
-            roles = zip(_paths(request, picked, 0), specs, strict=True)
-            data = tuple(output(path, role, stack) for path, role in roles if role)
+            data = _open_outputs(source, request, picked, specs, stack)
         elif shapes != specs:
             raise DataError(
                 f"{source.name}: all samples must have the same shape, but sample {done} of "
@@ -271,7 +287,8 @@ def _write_split(
             file.append(arrays)
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
-        files += [ready.file] if ready.file else []
+        if ready.file:
+            files.append(ready.file)
     if faults:
         return _Pending(SplitFiles(picked.name, usable, (), (), (), {}), (), [])
     if data is None:
@@ -289,8 +306,30 @@ def _write_split(
         scale=request.inputs.scale_left,
     )
     names = files if len(files) == samples <= MAX_NAMED else []
-    sidecars = _sidecars(source, request, picked, split, record, names, data, stack)
+    sidecars = _sidecars(
+        source, request, picked, split, record=record, files=names, data=data, stack=stack
+    )
     return _Pending(split, data, sidecars)
+
+
+def _open_outputs(
+    source: Source,
+    request: Request,
+    picked: SplitSamples,
+    specs: tuple[list[TensorSpec], list[TensorSpec]],
+    stack: ExitStack,
+) -> tuple[Output, ...]:
+    """Opens the files of a split for inputs, and for targets if there are any.
+
+    Raises:
+        DataError: if the samples do not fit the model of the request.
+    """
+    if request.like is not None:
+        classes = len(request.targets.classes)
+        request.like.check(picked.name, source.kind, *specs, classes)
+    output = OUTPUTS[request.output]
+    roles = zip(_paths(request, picked, 0), specs, strict=True)
+    return tuple(output(path, role, stack) for path, role in roles if role)
 
 
 def _no_samples(source: Source, name: str, reasons: list[str]) -> DataError:
@@ -306,9 +345,10 @@ def _shapes(specs: tuple[Any, ...]) -> str:
 
 
 def _copies(request: Request, picked: SplitSamples) -> int:
+    """Returns how often each sample of a split is written: once, or augmented for training."""
     augmentation = request.inputs.augmentation
-    training = picked.name.startswith("train") or len(request.splits) == 1
-    return augmentation.factor if augmentation is not None and training else 1
+    is_training = picked.name.startswith("train") or len(request.splits) == 1
+    return augmentation.factor if augmentation is not None and is_training else 1
 
 
 def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator[_Ready]:
@@ -354,6 +394,7 @@ def _remedy(request: Request, e: MissingValueError) -> str:
 
 
 def _preprocess(request: Request, sample: Sample, random: np.random.Generator | None) -> _Ready:
+    """Returns a preprocessed sample, augmented if there is a random generator."""
     inputs = [request.inputs.apply(x, random) for x in sample.inputs]
     targets = [request.targets.apply(t) for t in sample.targets]
     label = int(sample.targets[0]) if request.targets.classes else 0
@@ -411,6 +452,7 @@ def _sidecars(
     request: Request,
     picked: SplitSamples,
     split: SplitFiles,
+    *,
     record: Record,
     files: list[str],
     data: tuple[Output, ...],

@@ -115,6 +115,7 @@ class Resize:
         return pillow().Resampling[names[self.method]]
 
     def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
+        """Returns an image (H, W, C), or the part of it in a box, in another size."""
         image = pillow()
         resample = self._resample()
         if x.dtype == np.uint8:

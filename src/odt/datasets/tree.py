@@ -187,6 +187,7 @@ class TarTree(Tree):
         self.empty = [folder for folder in self._folders if folder not in filled]
 
     def _read(self, archive: tarfile.TarFile) -> None:
+        """Reads positions and sizes of the files, and the names of folders."""
         end = -1
         for member in archive:
             if member.offset <= end or member.size < 0:  # otherwise the loop might never end

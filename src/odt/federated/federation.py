@@ -74,6 +74,7 @@ class Federation:
             self._held_back.append(self._client(data, held_back, k) if len(held_back) else None)
 
     def _client(self, data: DataSet, samples: Array, k: int) -> Client:
+        """Returns client k, with some of the samples."""
         settings = self.settings
         return Client(
             self.trainer,
@@ -229,7 +230,8 @@ class Federation:
             result = trainer.evaluation.validate(self._validation_set, order, rest=True)
             logs |= finite(trainer.session.logs(result, "val_"))
         results = [c.evaluate(self.tensors) for c in self._held_back if c is not None]
-        for name in results[0] if results else ():
+        names = results[0] if results else {}
+        for name in names:
             values = [metrics[name] for metrics in results if name in metrics]
             logs[f"client_{name}"] = float(np.mean(values))
             worst = f"client_max_{name}" if name == "loss" else f"client_min_{name}"

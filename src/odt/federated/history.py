@@ -45,7 +45,7 @@ class Round:
     metrics: Mapping[str, float]
 
     def row(self) -> dict[str, Any]:
-        """The result as one flat row: counts, then metrics."""
+        """Returns the result as one flat row: counts, then metrics."""
         row = asdict(self)
         metrics = row.pop("metrics")
         return {**row, "refused": len(self.refused), **metrics}
@@ -66,7 +66,7 @@ class History:
     clients: tuple[int, ...]
 
     def of(self, name: str) -> list[float]:
-        """Values of a metric by round, without rounds that have none.
+        """Returns the values of a metric by round, without rounds that have none.
 
         Args:
             name: name of the metric, such as val_accuracy.
@@ -109,7 +109,7 @@ def write_log(rounds: Sequence[Round], path: str | os.PathLike[str]) -> None:
 
     Args:
         rounds: the results.
-        path: path of the file, which is written again.
+        path: path of the file, which is replaced.
 
     Raises:
         OptionError: if the name ends in neither .csv nor .jsonl.

@@ -109,6 +109,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(self._post())
 
     def _get(self) -> Answer:
+        """Returns the answer to the request of a page."""
         route = self.server.guard.route(self.headers, urlsplit(self.path).path)
         if isinstance(route, Refusal):
             return _refused(route)
@@ -118,6 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         return _answered(lambda: page(self._query()))
 
     def _post(self) -> Answer:
+        """Returns the answer to content that this server's page sends."""
         guard = self.server.guard
         route = guard.route(self.headers, urlsplit(self.path).path)
         if isinstance(route, Refusal):

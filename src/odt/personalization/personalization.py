@@ -235,8 +235,9 @@ def personalize(
             new.write(paths.new_store)  # before the model: docs/personalization.md says why
             if epochs:
                 trainer.export(paths.model)
-    for remark in folder.remark_notes() if folder is not None else ():
-        show(remark)
+    if folder is not None:
+        for remark in folder.remark_notes():
+            show(remark)
     return Personalization(
         kept=bool(epochs) and not rolled_back,
         rolled_back=rolled_back,

@@ -130,7 +130,8 @@ def _as_in_logs(metric: str, metric_names: list[str]) -> str:
     bare = name.removeprefix("val_")
     prefix = name.removesuffix(bare)
     accuracies = (*ACCURACY, *ACCURACIES.values())
-    for word in (bare, *accuracies) if bare in accuracies else (bare,):
+    words = (bare, *accuracies) if bare in accuracies else (bare,)
+    for word in words:
         if prefix + word in metric_names:
             return prefix + word
     return metric

@@ -114,8 +114,10 @@ def _words(table: Any, columns: Sequence[str]) -> dict[str, dict[str, int]]:
     """Returns the columns of words: name → word → position of its number in a sample."""
     position = {name: k for k, name in enumerate(columns)}
     described = table.get("columns") if isinstance(table, Mapping) else None
+    if not isinstance(described, list):
+        return {}
     words: dict[str, dict[str, int]] = {}
-    for column in described if isinstance(described, list) else ():
+    for column in described:
         if not isinstance(column, dict) or not isinstance(column.get("words"), list):
             continue
         name = str(column.get("name"))

@@ -91,12 +91,21 @@ def sample_sections(
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     origin = origin_of(inputs[0], data.inputs[0].spec.size)
     targets = origin.targets or (record.targets if record else ())
-    return _sections(evaluation, np.asarray(order), names, targets, origin, about, most)
+    return _sections(
+        evaluation,
+        np.asarray(order),
+        names=names,
+        targets=targets,
+        origin=origin,
+        about=about,
+        most=most,
+    )
 
 
 def _sections(
     evaluation: Evaluation,
     order: Array,
+    *,
     names: Sequence[str],
     targets: Sequence[str],
     origin: SampleOrigin,

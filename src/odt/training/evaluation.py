@@ -174,6 +174,7 @@ class SessionEvaluation(Closing):
                 trainer.seen = before
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
+        """Computes loss and metrics over an iterable of batches."""
         session = self._session
         totals = BatchTotals(session.build())
         with self.integer_form() as form:

@@ -87,7 +87,13 @@ class RunTime:
 
 
 class RunSize(NamedTuple):
-    """Samples and epochs of a run."""
+    """Samples and epochs of a run.
+
+    Attributes:
+        training, validation: numbers of samples.
+        epochs: number of epochs.
+        stops_early: whether the run may end before the last epoch.
+    """
 
     training: int
     validation: int
@@ -187,10 +193,10 @@ def measured_time(
         with core.frozen(samples, samples.without_inputs(), parts) as cache:
             cached, frozen = _fill(core, cache, size.training, clock)
             numbers = np.resize(cached, max(len(cached) // batch, 1) * batch)
-            costs = _costs(trainer, core, cache, numbers, cached, frozen, clock)
+            costs = _costs(trainer, core, cache, numbers, cached, clock, frozen=frozen)
             tuning = _tuning(trainer, core, data, cache, cached)
     else:
-        costs = _costs(trainer, core, samples, numbers, order, 0.0, clock)
+        costs = _costs(trainer, core, samples, numbers, order, clock)
         tuning = _tuning(trainer, core, data, samples, numbers)
     return run_time(size, costs, batch, opened=opened, fine_tunes=tuning, basis=HERE)
 
@@ -201,10 +207,11 @@ def _costs(
     data: Data,
     training: Any,
     evaluated: Any,
-    frozen: float,
     clock: Clock,
+    *,
+    frozen: float = 0.0,
 ) -> Costs:
-    """Measures training steps and evaluation.
+    """Measures training steps and evaluation; returns them with the time of frozen layers.
 
     Args:
         trainer: the trainer.
@@ -212,8 +219,8 @@ def _costs(
         data: what training reads.
         training: numbers of samples that train, several batches.
         evaluated: numbers of samples to evaluate.
-        frozen: seconds of the frozen layers for a sample.
         clock: function that returns seconds.
+        frozen: seconds of the frozen layers for a sample; 0 without a cache.
     """
     watch = _Steps(TRAINING, clock)
     order = EpochOrder(training, drop_last=False)

@@ -47,6 +47,7 @@ def from_record(record: ArrayRecord, where: str) -> Tensors:
 
 
 def _array(array: Array, where: str) -> np.ndarray[Any, Any]:
+    """Returns an array whose header and bytes agree; raises DataError for others."""
     if array.stype != NPY:
         raise DataError(f"{where}: must be a NumPy array, but got {array.stype}. {REFUSED}")
     source = io.BytesIO(array.data)
