@@ -129,6 +129,7 @@ class Resize:
         return np.stack(planes, axis=2)
 
     def describe(self) -> dict[str, Any]:
+        """Returns the settings as JSON values."""
         return {
             "height": self.height,
             "width": self.width,
@@ -204,6 +205,7 @@ class Augmentation:
         return x + noise * np.float32(self.noise)
 
     def describe(self) -> dict[str, Any]:
+        """Returns the settings as JSON values."""
         return {
             "factor": self.factor,
             "flip": self.flip,

@@ -25,6 +25,7 @@ class ColumnStatistics:
 
     Attributes:
         name: file and tensor.
+        samples: number of samples.
         spec: spec of a sample as stored.
         least, most, mean: minimum, maximum and mean of the finite values.
         nan, infinite: numbers of NaN and of infinite values.

@@ -613,6 +613,7 @@ class _Text:
 
     Attributes:
         are_dates: whether the cells are dates.
+        width: number of inputs that the column would give.
     """
 
     are_dates: bool

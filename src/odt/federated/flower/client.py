@@ -1,8 +1,8 @@
 """ClientApp: one participant of a Flower federation."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
 
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -98,7 +98,8 @@ def client_app(
     return app
 
 
-def _metrics(samples: int, partition: int, metrics: Any) -> MetricRecord:
+def _metrics(samples: int, partition: int, metrics: Mapping[str, float]) -> MetricRecord:
+    """Returns the metrics of a reply, with its counts."""
     return MetricRecord({SAMPLES: samples, PARTITION: partition, **metrics})
 
 
