@@ -130,8 +130,10 @@ def draw(chart: Chart) -> str:
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
             f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
         ]
-    whole = [t for t in x.ticks() if t == int(t)] if chart.x_label == "epoch" else x.ticks()
-    for tick in whole:
+    x_ticks = x.ticks()
+    if chart.x_label == "epoch":
+        x_ticks = [tick for tick in x_ticks if tick == int(tick)]
+    for tick in x_ticks:
         w = x.at(tick)
         parts += [
             f'<line class="grid" x1="{w:.2f}" x2="{w:.2f}" y1="{bottom}" y2="{bottom + 4}"/>',

@@ -75,8 +75,7 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
     the folder of the class, below the split or above it.
     """
     for split_of in (_loose, _leading, _exact):
-        # Position of the folder of the split in each path; −1 for a path without one.
-        positions = [next((k for k, f in enumerate(parts) if split_of(f)), -1) for parts in folders]
+        positions = [_position(parts, split_of) for parts in folders]
         below = [
             _below(parts[k + 1 :], split_of) if k >= 0 else ()
             for parts, k in zip(folders, positions, strict=True)
@@ -98,15 +97,21 @@ def _places(folders: Sequence[tuple[str, ...]], by_folder: bool) -> list[Place]:
     for parts, k, inner in zip(folders, positions, below, strict=True):
         outer = parts[:k] if k >= 0 else parts
         # The folder of all files is a class, if there is no other.
-        first = min(shared, len(outer) - 1) if len(folders) == 1 and k < 0 else shared
+        level = min(shared, len(outer) - 1) if len(folders) == 1 and k < 0 else shared
+        folder: tuple[str, ...] = ()
         if inner:
             folder = parts[: len(parts) - len(inner) + 1]
-        else:
-            folder = outer[: first + 1] if len(outer) > first >= 0 and (above or k < 0) else ()
+        elif len(outer) > level >= 0 and (above or k < 0):
+            folder = outer[: level + 1]
         path = PurePosixPath(*folder)
         split = split_of(parts[k]) if k >= 0 else ALL
         places.append(Place(split, path.name, path, "/".join(parts[k + 1 :])))
     return places
+
+
+def _position(parts: tuple[str, ...], split_of: Callable[[str], str]) -> int:
+    """Returns the position of the first folder that names a split; −1 for a path without one."""
+    return next((k for k, folder in enumerate(parts) if split_of(folder)), -1)
 
 
 @lru_cache
