@@ -13,18 +13,12 @@ PNG, SVG = ".png", ".svg"
 
 
 class Plot:
-    """An image, which a notebook shows and `save` writes.
-
-    Args:
-        title: text for readers who do not see the image.
-        picture: content of an SVG file.
-        charts: the charts in the picture, which a notebook shows side by side and matplotlib draws
-            as PNG; empty for another picture.
-    """
+    """An image, which a notebook shows and `save` writes."""
 
     def __init__(self, title: str, picture: str, charts: Sequence[Chart] = ()) -> None:
         self._title = title
-        self._picture = picture
+        self._picture = picture  # content of an SVG file
+        # Those in the picture, which a notebook shows side by side and matplotlib draws as PNG.
         self._charts = tuple(charts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
