@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 from support.charts import scale_of
+from support.onnx_networks import convolutions
 from support.paths import MLP_SM
 
 import odt
@@ -201,3 +202,17 @@ def test_paths_lose_their_folders() -> None:
         assert without_folders(bare, text) == shown
     assert file_name("C:\\a\\b.bin") == file_name("/a/b.bin") == file_name("b.bin") == "b.bin"
     assert file_name("/a/package/") == "package"
+
+
+def test_the_report_of_an_onnx_model_has_samples(tmp_path: Path) -> None:
+    network = convolutions()
+    model = network.file.write(tmp_path / "m.onnx")
+    (x,) = network.samples(8)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", odt.predict(model, x))
+    data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy")
+    loss = ("--loss", "mean-squared-error", "--epochs", 1)
+    run("train", model, *data, *loss, "--run-dir", tmp_path / "run")
+    run("report", tmp_path / "run", *data)
+    text = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Samples of largest loss" in text

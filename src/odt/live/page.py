@@ -16,7 +16,8 @@ from odt.runs.page import curves, details, document, heading, overview
 from odt.runs.run import BEST, LOG, MEMORY, RECIPE, RECORD, WARNINGS, Run, read_run
 
 # Files of a run that change what the page shows.
-WATCHED = (RECIPE, RECORD, LOG, WARNINGS, MEMORY, BEST, "model.circle", "model.tflite")
+MODELS = tuple(f"model.{kind}" for kind in ("circle", "tflite", "onnx"))
+WATCHED = (RECIPE, RECORD, LOG, WARNINGS, MEMORY, BEST, *MODELS)
 ENDED = ("stopped", "finished")
 ACCEPTED = {"image": "image/*,.zip", "sound": ".wav,.flac,.zip", "features": ".csv,.tsv,.txt,.gz"}
 NOUNS = {"image": "a photo", "sound": "a sound", "features": "a table"}

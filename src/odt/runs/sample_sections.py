@@ -214,7 +214,7 @@ def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
 
 def model_of(run: Run) -> str:
     """Returns the path of the trained model; empty if there is none."""
-    paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle")]
+    paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle", "onnx")]
     return next((str(path) for path in paths if path.exists()), "")
 
 
