@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "loops.h"
 #include "team.h"
 
 /* A range of a product's depth: the result is stored, or added to that of the ranges before. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "loops.h"
 #include "team.h"
 
 #define BODY "transpose_body.h"

@@ -1,31 +1,30 @@
-/* Transposes a LANES × LANES block of four-byte elements in registers. Needs vectors.h. */
+/* Transposes a LANES × LANES block of four-byte elements in registers. Needs loops.h and
+   vectors.h. */
 
 /* Lanes of the vectors a and b (lines i and i + h of a block) in the new lines i and i + h. */
 #define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define LOWER(l, h) ((l) & (h) ? LANES + (l) : (l) + (h))
-#define EXCHANGE(h)                                                          \
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (h))) { \
-    F(bits) a = v[i], b = v[i + (h)];                                        \
-    v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h);    \
-  }
+#define EXCHANGE(h)                                                           \
+  UNROLL(                                                                     \
+      i, LANES, if (!(i & (h))) {                                             \
+        F(bits) a = v[i], b = v[i + (h)];                                     \
+        v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h); \
+      })
 
 /* Exchanges halves of the block, then quarters, and so on. Skips the first `known` lines of y. */
 INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, int64_t y_line_stride,
                               int known) {
   F(bits) v[LANES];
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) v[i] = *(const F(bits) *)(x + i * x_stride);
+  UNROLL(i, LANES, v[i] = *(const F(bits) *)(x + i * x_stride));
 #if LANES >= 16
-  EXCHANGE(8)
+  EXCHANGE(8);
 #endif
 #if LANES >= 8
-  EXCHANGE(4)
+  EXCHANGE(4);
 #endif
-  EXCHANGE(2)
-  EXCHANGE(1)
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++)
-    if (i >= known) *(F(bits) *)(y + i * y_line_stride) = v[i];
+  EXCHANGE(2);
+  EXCHANGE(1);
+  UNROLL(i, LANES, if (i >= known) * (F(bits) *)(y + i * y_line_stride) = v[i]);
 }
 
 /* Packs LANES rows of x, each of `length` ≥ LANES floats, as columns: to[k][l] = x[l][k]. */

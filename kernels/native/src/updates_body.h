@@ -173,8 +173,8 @@ typedef struct {
   int64_t outer, units, inner;
 } F(rounding_job);
 
-/* Returns the scale of a unit with which integers from lo to hi cover its range, and sets *zero, the
-   zero point, unless it is null: then the range is symmetric and only the scale grows. Both are
+/* Returns the scale of a unit with which integers from lo to hi cover its range, and sets *zero,
+   the zero point, unless it is null: then the range is symmetric and only the scale grows. Both are
    those of the file unless the range exceeds theirs by more than ROUNDING of
    geometry/weight_quantization.py. */
 static float F(fitted)(const float *range, float scale, float *zero, float lo, float hi) {
