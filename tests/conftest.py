@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from support.chromium import MISSING, PROGRAM, Chromium
 from support.limits import FOREVER
 
 from odt.core.storage.free_memory import in_process_of
@@ -25,3 +27,13 @@ def training_alone() -> Iterator[None]:
     """Memory budgets count training alone: the process of the tests is larger than a command's."""
     with in_process_of(0):
         yield
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chromium]:
+    """A headless Chromium, for tests of acceptance."""
+    if not PROGRAM:
+        pytest.fail(MISSING, False)
+    chromium = Chromium(tmp_path / "profile")
+    yield chromium
+    chromium.close()

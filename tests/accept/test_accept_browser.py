@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from support.chromium import PROGRAM, Chromium, served
+from support.chromium import MISSING, PROGRAM, Chromium, served
 from support.judges import litert
 from support.paths import ROOT
 
@@ -45,7 +45,7 @@ class Page:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     if not PROGRAM:
-        pytest.fail("chromium: must be installed, but is not. apt-get install chromium", False)
+        pytest.fail(MISSING, False)
     if find_spec("ziglang") is None:
         pytest.fail("ziglang: must be installed, but is not. pip install 'odt[wasm]'", False)
     folder = tmp_path_factory.mktemp("page") / "site"
@@ -53,13 +53,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
     command = "examples/browser/build.py", "--out", folder, "--keep", work
     subprocess.run([sys.executable, *map(str, command)], cwd=ROOT, check=True)
     return Page(folder, {name: work / f"{name}.tflite" for name in ("photos", "sounds")})
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chromium]:
-    chromium = Chromium(tmp_path / "profile")
-    yield chromium
-    chromium.close()
 
 
 def files_of(archive: str, prefix: str, folder: Path) -> dict[str, list[Path]]:

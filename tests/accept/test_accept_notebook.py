@@ -1,33 +1,22 @@
 """Objects of odt as notebooks show them, in Debian's Chromium: no name runs a script."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.chromium import PROGRAM, Chromium
+from support.chromium import Chromium
 from support.paths import MLP_SM
 
 import odt
 
 pytestmark = pytest.mark.accept
-MISSING = "chromium: must be installed, but is not. apt-get install chromium"
 MARK = "<img src=x onerror=document.title=1>"
 SCRIPT = "</td></table><script>document.title=1</script>"
 NOT_LOADED = "[...document.images].filter(e => !e.complete || !e.naturalWidth).length"
 TOO_WIDE = """[...document.querySelectorAll("img")]
     .filter(e => e.getBoundingClientRect().right > innerWidth + 1).length"""
-
-
-@pytest.fixture(name="browser")
-def open_browser(tmp_path: Path) -> Iterator[Chromium]:
-    if not PROGRAM:
-        pytest.fail(MISSING, False)
-    chromium = Chromium(tmp_path / "profile")
-    yield chromium
-    chromium.close()
 
 
 def test_objects_load_and_no_name_runs_a_script(browser: Chromium, tmp_path: Path) -> None:

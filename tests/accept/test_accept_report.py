@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
-from support.chromium import PROGRAM, Chromium
+from support.chromium import MISSING, Chromium
 from support.hostile_runs import hostile
 from support.paths import MLP_SM
 
@@ -40,7 +39,6 @@ FRAME = """<body style="margin:0">
 <script>onmessage = e => document.body.dataset.found = e.data</script>"""
 
 
-MISSING = "chromium: must be installed, but is not. apt-get install chromium"
 MARK = "<script>document.title='marker'</script><img src=x onerror=document.title='marker'>"
 # A class, whose name is a folder's: without a slash.
 CLASS = MARK.replace("</script>", "<script>")
@@ -123,15 +121,6 @@ def test_no_page_of_a_hostile_run_folder_runs_a_script(tmp_path: Path) -> None:
     (tmp_path / "control.html").write_text(control, encoding="utf-8")
     dom = chromium(tmp_path, 800, "--dump-dom", (tmp_path / "control.html").as_uri())
     assert "<title>marker</title>" in dom
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Chromium]:
-    if not PROGRAM:
-        pytest.fail(MISSING, False)
-    page = Chromium(tmp_path / "profile")
-    yield page
-    page.close()
 
 
 def run(*arguments: object) -> str:

@@ -1,7 +1,7 @@
 """Steps on arrays of the forms of the last ones, of which Module looks up most once."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ def parts(tmp_path: Path) -> Iterator[tuple[CheckpointState, Module, Optimizer]]
         optimizer = Optimizer(tmp_path / "optimizer_model.onnx", module)
         optimizer.set_learning_rate(RATE)
         yield state, module, optimizer
+
+
+def train(module: Module, optimizer: Optimizer, batches: Iterable[Any]) -> None:
+    for x, labels in batches:
+        module(x, labels)
+        optimizer.step()
+        module.lazy_reset_grad()
 
 
 def values(state: CheckpointState) -> dict[str, Array]:
@@ -92,10 +99,7 @@ def test_values_are_checked_in_each_step(
     argument: int, value: float, message: str, parts: tuple[Any, Module, Optimizer]
 ) -> None:
     state, module, optimizer = parts
-    for x, labels in BATCHES[:3]:
-        module(x, labels)
-        optimizer.step()
-        module.lazy_reset_grad()
+    train(module, optimizer, BATCHES[:3])
     before = values(state)
     bad = [a.copy() for a in BATCHES[3]]
     bad[argument][5] = value
@@ -110,10 +114,7 @@ def test_a_loss_that_is_not_finite_discards_gradients(
     parts: tuple[Any, Module, Optimizer],
 ) -> None:
     state, module, optimizer = parts
-    for x, labels in BATCHES[:3]:
-        module(x, labels)
-        optimizer.step()
-        module.lazy_reset_grad()
+    train(module, optimizer, BATCHES[:3])
     before = values(state)
     x, labels = BATCHES[3]
     with pytest.raises(odt.TrainingError, match="the loss must be finite, but"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+MISSING = "chromium: must be installed, but is not. apt-get install chromium"
 OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),

@@ -1,7 +1,7 @@
 """Line charts as SVG, for light and dark backgrounds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from odt.dataclass import dataclass
@@ -114,6 +114,23 @@ def y_axis(values: Sequence[float]) -> Axis:
     return Axis(0.0 if from_zero else least - margin, most + margin, first, last)
 
 
+def y_grid(y: Axis) -> Iterator[str]:
+    """Yields a line across the chart and a number for each tick of the y axis."""
+    for tick in y.ticks():
+        h = y.at(tick)
+        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>'
+        yield f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>'
+
+
+def x_grid(x: Axis, ticks: Iterable[float], top: int) -> Iterator[str]:
+    """Yields a line from `top` to below the chart and a number for each tick of the x axis."""
+    bottom = HEIGHT - BOTTOM
+    for tick in ticks:
+        w = x.at(tick)
+        yield f'<line class="grid" x1="{w:.2f}" x2="{w:.2f}" y1="{top}" y2="{bottom + 4}"/>'
+        yield f'<text class="x" x="{w:.2f}" y="{bottom + 17}" text-anchor="middle">{tick:g}</text>'
+
+
 def draw(chart: Chart) -> str:
     """Returns the elements of a chart of WIDTH × HEIGHT, without the `svg` element."""
     points = [point for line in chart.lines.values() for point in line]
@@ -123,22 +140,11 @@ def draw(chart: Chart) -> str:
     x = Axis(left, right if right > left else left + 1, LEFT, WIDTH - RIGHT)
     y = y_axis([v for _, v in points])
     bottom = HEIGHT - BOTTOM
-    parts = [f'<text class="name" x="8" y="18">{escape(chart.title)}</text>']
-    for tick in y.ticks():
-        h = y.at(tick)
-        parts += [
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
-            f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
-        ]
+    parts = [f'<text class="name" x="8" y="18">{escape(chart.title)}</text>', *y_grid(y)]
     x_ticks = x.ticks()
     if chart.x_label == "epoch":
         x_ticks = [tick for tick in x_ticks if tick == int(tick)]
-    for tick in x_ticks:
-        w = x.at(tick)
-        parts += [
-            f'<line class="grid" x1="{w:.2f}" x2="{w:.2f}" y1="{bottom}" y2="{bottom + 4}"/>',
-            f'<text class="x" x="{w:.2f}" y="{bottom + 17}" text-anchor="middle">{tick:g}</text>',
-        ]
+    parts += x_grid(x, x_ticks, bottom)
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{chart.x_label}</text>')
     if chart.mark:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element
+from odt.charts.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element, x_grid, y_grid
 from odt.dataclass import dataclass
 
 MAX_POINTS = 1000  # that are drawn; of more, some at equal distances
@@ -41,18 +41,7 @@ def scatter(chart: Scatter) -> str:
     x = _axis(xs, LEFT, WIDTH - RIGHT)
     y = _axis(ys, bottom, top)
     parts = [f'<text class="name" x="8" y="18">{escape(chart.title)}</text>']
-    for tick in y.ticks():
-        h = y.at(tick)
-        parts += [
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
-            f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
-        ]
-    for tick in x.ticks():
-        w = x.at(tick)
-        parts += [
-            f'<line class="grid" x1="{w:.2f}" x2="{w:.2f}" y1="{top}" y2="{bottom + 4}"/>',
-            f'<text class="x" x="{w:.2f}" y="{bottom + 17}" text-anchor="middle">{tick:g}</text>',
-        ]
+    parts += [*y_grid(y), *x_grid(x, x.ticks(), top)]
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts += [
         f'<text x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(chart.x_label)}</text>',

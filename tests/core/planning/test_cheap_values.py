@@ -18,16 +18,16 @@ from odt.kernels.ops import sin
 from odt.kernels.registry import find_operator
 
 SHAPE = (1, 16, 16, 8)
+CONVOLUTION = {"stride_h": 1, "stride_w": 1, "padding": 0}
+CONVOLUTION |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
 
 
 def gates() -> Graph:
     """Three convolutions, each followed by x σ(x) and a gate for each channel."""
     net = Net()
     x = net.input(*SHAPE)
-    options = {"stride_h": 1, "stride_w": 1, "padding": 0}
-    options |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
     for _ in range(3):
-        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **options)
+        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **CONVOLUTION)
         x = net.add("MUL", (x, net.add("LOGISTIC", (x,), SHAPE)), SHAPE)
         mean = net.add("MEAN", (x, net.constant((1, 2), np.int32)), (1, 1, 1, 8), keep_dims=True)
         x = net.add("MUL", (x, net.add("LOGISTIC", (mean,), (1, 1, 1, 8))), SHAPE)
@@ -38,10 +38,8 @@ def normalized() -> Graph:
     """Three convolutions, each followed by a normalization with the statistics of the batch."""
     net = Net()
     x = net.input(*SHAPE)
-    options = {"stride_h": 1, "stride_w": 1, "padding": 0}
-    options |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
     for _ in range(3):
-        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **options)
+        x = net.add("CONV_2D", (x, net.weight(8, 3, 3, 8), net.weight(8)), SHAPE, **CONVOLUTION)
         statistics = net.constant(np.zeros(8), np.float32), net.constant(np.ones(8), np.float32)
         vectors = net.weight(8), net.weight(8), *statistics
         x = net.add("CUSTOM:BatchNormalization", (x, *vectors), SHAPE)
