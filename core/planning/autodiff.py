@@ -37,7 +37,7 @@ from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.native.library import compiled_of
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.opdef import BIAS_GRADIENT, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.rows.opdef import BIAS_GRADIENT, Arithmetic, Attrs, Kernel, OpDef, TensorSpec
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -223,11 +223,13 @@ class _Builder:
             bound[name] = self._new(f"{number}.{name}", spec)
         names = tuple(reads), tuple(writes), tuple(scratch)
         if row is not None and (phase is Phase.FORWARD or len(reads) > 1):
-            flops = row.flops(attrs, specs)
+            flops, arithmetic = row.flops(attrs, specs), row.arithmetic
         else:
+            arithmetic = Arithmetic.OTHER
             flops = max((self.values[v].spec.size for v in bound.values()), default=0)
+        specs = {**specs, **scratch}
         self.entries.append(
-            Call(label, phase, kernel, attrs, bound, *names, {**specs, **scratch}, flops, compiled)
+            Call(label, phase, kernel, attrs, bound, *names, specs, flops, arithmetic, compiled)
         )
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:

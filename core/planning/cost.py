@@ -1,32 +1,76 @@
-"""Estimates the time of a plan, to choose among plans.
-
-The constants are those of one core of a current machine; mostly their ratios matter. With them, the
-estimates of a sample of 22 networks are 0.5 to 2 times the measured time.
-"""
+"""Estimates the time of a plan: to choose among plans, and to forecast a run on another machine."""
 
 from math import ceil
 
 from odt.core.planning.plan import Call, Plan
 from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Arithmetic
 
-CALL = 20e-6  # seconds: overhead of the NumPy calls in a kernel
-BOUND_CALL = 0.5e-6  # seconds: overhead of a compiled kernel, called from a loop in C
-FLOPS = 150e9  # operations per second
-BYTES = 20e9  # bytes per second, read or written
 SHORT_RUN = 5e-3  # seconds of a run to which waking a thread adds some per cent
 FILLING = 0.02  # fraction of a run's time for filling its inputs, up to which one thread does it
 TOGETHER = 1.1  # factor of a run's time while another worker runs too
 
 
-def overhead_seconds(call: Call) -> float:
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates of one core.
+
+    Attributes:
+        dense: operations per second of matrix products.
+        convolution: operations per second of convolutions.
+        depthwise: operations per second of depthwise convolutions.
+        other: operations per second of everything else.
+        memory: bytes per second that operators read and write.
+        call: seconds of a call of a compiled kernel beside its arithmetic, from a loop in C.
+        numpy_call: the same for a kernel of NumPy.
+    """
+
+    dense: float
+    convolution: float
+    depthwise: float
+    other: float
+    memory: float
+    call: float
+    numpy_call: float
+
+    def operations(self, call: Call) -> float:
+        """Returns the operations per second of a call."""
+        rates = {
+            Arithmetic.DENSE: self.dense,
+            Arithmetic.CONVOLUTION: self.convolution,
+            Arithmetic.DEPTHWISE: self.depthwise,
+            Arithmetic.OTHER: self.other,
+        }
+        return rates[call.arithmetic]
+
+
+# A core of a current machine; mostly the ratios matter. With them, the estimates of a sample of 22
+# networks are 0.5 to 2 times the measured time.
+CORE = Rates(
+    dense=150e9,
+    convolution=150e9,
+    depthwise=150e9,
+    other=150e9,
+    memory=20e9,
+    call=0.5e-6,
+    numpy_call=20e-6,
+)
+
+
+def overhead_seconds(call: Call, rates: Rates = CORE) -> float:
     """Returns the seconds of a call that do not depend on its operands."""
-    return CALL if call.compiled is None else BOUND_CALL
+    return rates.numpy_call if call.compiled is None else rates.call
+
+
+def operand_seconds(plan: Plan, call: Call, rates: Rates = CORE) -> float:
+    """Estimates the seconds of a call's arithmetic and memory accesses."""
+    touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
+    return call.flops / rates.operations(call) + touched / rates.memory
 
 
 def call_seconds(plan: Plan, call: Call) -> float:
-    """Estimates the seconds of a call."""
-    touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
-    return overhead_seconds(call) + call.flops / FLOPS + touched / BYTES
+    """Estimates the seconds of a call on a core of a current machine."""
+    return overhead_seconds(call) + operand_seconds(plan, call)
 
 
 def run_seconds(plan: Plan) -> float:
@@ -36,7 +80,7 @@ def run_seconds(plan: Plan) -> float:
 
 def adding_seconds(plan: Plan) -> float:
     """Estimates the seconds of adding the gradients of a run to those of earlier runs."""
-    return 3 * sum(plan.gradient_nbytes.values()) / BYTES
+    return 3 * sum(plan.gradient_nbytes.values()) / CORE.memory
 
 
 def _divides(plan: Plan) -> bool:
@@ -51,7 +95,7 @@ def is_short(plan: Plan) -> bool:
     """Whether waking threads for a run is a part of its time, and filling its inputs is not."""
     seconds = run_seconds(plan)
     filled = sum(plan.values[n].spec.nbytes for n in (*plan.inputs, *plan.targets))
-    return seconds < SHORT_RUN and filled / BYTES < FILLING * seconds
+    return seconds < SHORT_RUN and filled / CORE.memory < FILLING * seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +122,8 @@ class RunCost:
         seconds = run_seconds(one)
         difference = run_seconds(several) - seconds
         sample = max(difference / (samples - 1), 0.0) if samples > 1 else seconds
-        calls = sum(CALL for s in one.entries if isinstance(s, Call) and s.compiled is None)
+        numpy = [s for s in one.entries if isinstance(s, Call) and s.compiled is None]
+        calls = CORE.numpy_call * len(numpy)
         adding = adding_seconds(one)
         fixed = max(seconds - sample, 0.0) + adding
         return cls(sample, fixed, calls, adding, _divides(several))

@@ -13,7 +13,7 @@ from odt.core.lowering.normalize.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
-from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Attrs, Compiled, Kernel, TensorSpec
 
 
 class Region(Enum):
@@ -69,6 +69,7 @@ class Call:
             scratch.
         specs: specs of all names of the operator, also of names that this kernel does not use.
         flops: approximate number of operations.
+        arithmetic: kind of these operations.
         compiled: compiled form of the kernel, if it is used.
     """
 
@@ -82,6 +83,7 @@ class Call:
     workspace: tuple[str, ...]
     specs: Mapping[str, TensorSpec]
     flops: int = 0
+    arithmetic: Arithmetic = Arithmetic.OTHER
     compiled: Compiled | None = None
 
     @property

@@ -15,7 +15,7 @@ from odt.kernels.families.transposed_convolution import FORWARD, GRADS
 from odt.kernels.geometry.c_structs import TRANSPOSE_CONV, unpack_struct
 from odt.kernels.geometry.conv_geometry import ConvAttrs, conv_attrs
 from odt.kernels.geometry.window import SAME, axis
-from odt.kernels.rows.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, OpDef, Options, Specs, TensorSpec
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
@@ -43,4 +43,5 @@ OP = OpDef(
     forward=FORWARD,
     grads=GRADS,
     attrs=attrs,
+    arithmetic=Arithmetic.CONVOLUTION,
 )

@@ -60,6 +60,7 @@ from odt.kernels.native import recurrent as compiled
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.copies import copy
 from odt.kernels.rows.opdef import (
+    Arithmetic,
     Array,
     Attrs,
     Compiled,
@@ -410,5 +411,6 @@ def lstm_row(
         mixes_samples=mixes_samples,
         batch_first=batch_first,
         flops=flops,
+        arithmetic=Arithmetic.DENSE,
         quantized=quantized,
     )

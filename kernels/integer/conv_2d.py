@@ -23,7 +23,7 @@ from odt.kernels.families.integer_convolution import (
 )
 from odt.kernels.families.requantize import Tensors, panel_constants
 from odt.kernels.native import integer
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Specs
+from odt.kernels.rows.opdef import Arithmetic, Array, Compiled, Kernel, OpDef, Specs
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
@@ -71,4 +71,5 @@ OP = OpDef(
     attrs=integer_conv_attrs,
     keeps_activation=True,
     flops=flops,
+    arithmetic=Arithmetic.CONVOLUTION,
 )

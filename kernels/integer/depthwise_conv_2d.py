@@ -34,7 +34,7 @@ from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.quantize import limits
 from odt.kernels.geometry.window import clear_border, fill_inside, windows
 from odt.kernels.native import integer
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
@@ -145,4 +145,5 @@ OP = OpDef(
     attrs=integer_conv_attrs,
     keeps_activation=True,
     flops=flops,
+    arithmetic=Arithmetic.DEPTHWISE,
 )

@@ -24,7 +24,17 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import VALID, axis
 from odt.kernels.native import integer
 from odt.kernels.ops import fully_connected as dense
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Arithmetic,
+    Array,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +125,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     flops=flops,
+    arithmetic=Arithmetic.DENSE,
 )

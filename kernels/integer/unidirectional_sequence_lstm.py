@@ -41,7 +41,17 @@ from odt.kernels.families.requantize import (
 from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS, logistic, tanh
 from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
 from odt.kernels.native import integer
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Arithmetic,
+    Array,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 
 CONSTANTS = ("w", "r", "b", "br", "m", "mr", "p", "wp", "bp")
 INPUTS = ("x", *CONSTANTS)
@@ -376,4 +386,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     batch_first=batch_first,
     flops=flops,
+    arithmetic=Arithmetic.DENSE,
 )

@@ -21,7 +21,16 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import batch_matmul
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Arithmetic,
+    Array,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -181,5 +190,6 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     flops=flops,
+    arithmetic=Arithmetic.DENSE,
     quantized=QuantizedDef(versions={"INT8": 2, "INT16": 3}, int8=True, int16=True),
 )

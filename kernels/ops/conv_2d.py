@@ -34,7 +34,7 @@ from odt.kernels.geometry.conv_geometry import (
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
 from odt.kernels.native import convolution
-from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
@@ -166,6 +166,7 @@ OP = OpDef(
     },
     attrs=conv_attrs,
     flops=flops,
+    arithmetic=Arithmetic.CONVOLUTION,
     quantized=QuantizedDef(
         versions={"INT8": 3, "INT16": 4},
         int8=True,

@@ -26,7 +26,7 @@ from odt.kernels.families.convolution_3d import (
     spread_scratch,
     volume_attrs,
 )
-from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Specs, TensorSpec
 
 Taps = Mapping[str, tuple[Span, ...]]
 
@@ -108,5 +108,6 @@ OP = OpDef(
         "b": GRAD_B,
     },
     flops=flops,
+    arithmetic=Arithmetic.CONVOLUTION,
     attrs=volume_attrs,
 )

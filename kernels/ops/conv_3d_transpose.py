@@ -21,7 +21,7 @@ from odt.kernels.families import compiled_volumes as compiled
 from odt.kernels.families import convolution_3d as volumes
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.families.convolution_3d import Span, VolumeAttrs, check, lengths, spans
-from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 Taps = Mapping[str, tuple[Span, ...]]
 
@@ -146,4 +146,5 @@ OP = OpDef(
     attrs=attrs,
     scale_batch=scale_batch,
     flops=flops,
+    arithmetic=Arithmetic.CONVOLUTION,
 )

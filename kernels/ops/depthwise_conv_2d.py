@@ -31,7 +31,7 @@ from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tile
 from odt.kernels.geometry.row_windows import joined, joined_windows, joins, repeat_filters
 from odt.kernels.geometry.window import windows
 from odt.kernels.native import depthwise
-from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
@@ -237,6 +237,7 @@ OP = OpDef(
     },
     attrs=conv_attrs,
     flops=flops,
+    arithmetic=Arithmetic.DEPTHWISE,
     quantized=QuantizedDef(
         versions={"INT8": 3, "INT16": 5},
         int8=True,

@@ -18,7 +18,16 @@ from odt.errors import ShapeError
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import dense
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Arithmetic,
+    Array,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
@@ -96,6 +105,7 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     add_batch_axis=same,
     flops=flops,
+    arithmetic=Arithmetic.DENSE,
     quantized=QuantizedDef(
         versions={"INT8": 4, "INT16": 7},
         int8=True,

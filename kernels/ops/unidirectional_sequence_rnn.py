@@ -30,7 +30,16 @@ from odt.kernels.families.recurrent import (
 )
 from odt.kernels.geometry.recurrent_geometry import RnnAttrs
 from odt.kernels.native import recurrent as compiled
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Arithmetic,
+    Array,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> RnnAttrs:
@@ -136,4 +145,5 @@ OP = OpDef(
     mixes_samples=mixes_samples,
     batch_first=batch_first,
     flops=flops,
+    arithmetic=Arithmetic.DENSE,
 )

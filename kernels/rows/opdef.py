@@ -10,6 +10,7 @@ passed as xs0, xs1, ….
 
 import math
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,15 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.shape} {self.dtype}"
+
+
+class Arithmetic(Enum):
+    """Kinds of arithmetic, each with its own number of operations per second on a machine."""
+
+    DENSE = "dense"
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise"
+    OTHER = "other"
 
 
 def no_specs(attrs: Attrs, specs: Specs) -> Specs:
@@ -228,6 +238,7 @@ class OpDef:
             the batch is) → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → number of arithmetic operations of the forward pass; a
             multiplication and an addition count as two.
+        arithmetic: kind of these operations.
         add_batch_axis: (attrs for one sample, number of samples) → attrs for these samples along a
             new leading axis of every batched input; the inputs have the same rank. None: the
             operator has no such form.
@@ -262,6 +273,7 @@ class OpDef:
     scale_batch: Callable[[Attrs, Specs, int], Attrs] | None = None
     mixes_samples: Callable[[Attrs, Specs, Names], bool] = never_mixes_samples
     flops: Callable[[Attrs, Specs], int] = one_per_output
+    arithmetic: Arithmetic = Arithmetic.OTHER
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None
     batch_first: Callable[[Attrs], Attrs | None] = already_batch_first
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None

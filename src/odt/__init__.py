@@ -89,7 +89,7 @@ PUBLIC = {
     "Arrays": "odt.training.weights",
     "plan": "odt.training.planning",
     "Board": "odt.training.boards",
-    "benchmark_board": "odt.training.boards",
+    "benchmark_board": "odt.training.board_measurement",
     "MemoryForecast": "odt.training.planning",
     "check": "odt.training.checking",
     "CheckResult": "odt.training.checking",

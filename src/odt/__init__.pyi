@@ -62,8 +62,8 @@ from odt.runs.comparison import compare_runs as compare_runs
 from odt.runs.report import report as report
 from odt.runs.run import Run as Run
 from odt.runs.run import read_run as read_run
+from odt.training.board_measurement import benchmark_board as benchmark_board
 from odt.training.boards import Board as Board
-from odt.training.boards import benchmark_board as benchmark_board
 from odt.training.callbacks import CSVLogger as CSVLogger
 from odt.training.callbacks import Callback as Callback
 from odt.training.callbacks import EarlyStopping as EarlyStopping

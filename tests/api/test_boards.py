@@ -13,7 +13,7 @@ from support.paths import GOLDEN, MODELS
 import odt
 from odt.cli.main import main
 from odt.training import run_time
-from odt.training.boards import BOARDS, RATES, find_board
+from odt.training.boards import BOARDS, find_board
 from odt.training.run_time import RunSize, RunTime, measured_time
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
@@ -50,7 +50,9 @@ def test_nothing_is_measured_for_a_board(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_machine_twice_as_fast_takes_half_the_time(tmp_path: Path) -> None:
     """Bits per second twice as many, seconds of calls half as many."""
     slow = planned("pi-4")
-    rates = {name: 2 * getattr(BOARD, name) for name in (*RATES, "memory")}
+    rates = {
+        name: 2 * getattr(BOARD, name) for name in ("dense", "convolution", "depthwise", "memory")
+    }
     seconds = {name: getattr(BOARD, name) / 2 for name in ("start", "call", "numpy_call", "step")}
     fast = planned(row(tmp_path, **rates, **seconds))
     # Calls of 100 us and more are shared by cores: some are not any more.

@@ -38,7 +38,8 @@ from odt.kernels.native.target import other_target, planning_for
 from odt.models.model import Model, Path
 from odt.text import Text, size
 from odt.training import plan_text as text
-from odt.training.boards import Board, costs_on, find_board
+from odt.training.board_times import costs_on
+from odt.training.boards import Board, find_board
 from odt.training.memory_text import describe_cache
 from odt.training.run_time import RunSize, RunTime, Tuning, measured_time, run_time
 from odt.training.session import Session, process_nbytes
