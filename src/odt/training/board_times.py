@@ -1,5 +1,7 @@
 """Estimates the time of a run on a board from its rates."""
 
+import math
+
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.computation import Computation
 from odt.core.planning.cost import TOGETHER, Rates, operand_seconds, overhead_seconds
@@ -32,6 +34,19 @@ def _call_seconds(plan: Plan, call: Call, rates: Rates, cores: int) -> float:
     return overhead_seconds(call, rates) + seconds
 
 
+def _rates(board: Board) -> Rates:
+    """Returns the rates of a core; operators without a rate only read and write memory."""
+    return Rates(
+        dense=board.dense,
+        convolution=board.convolution,
+        depthwise=board.depthwise,
+        other=math.inf,
+        memory=board.memory,
+        call=board.call,
+        numpy_call=board.numpy_call,
+    )
+
+
 def costs_on(board: Board, forecast: Forecast, training: Computation) -> Costs:
     """Estimates the parts of a run on a board.
 
@@ -47,8 +62,10 @@ def costs_on(board: Board, forecast: Forecast, training: Computation) -> Costs:
     cores = board.threads if alone else 1
     together = 1.0 if alone else TOGETHER
 
+    rates = _rates(board)
+
     def batch_seconds(plan: Plan, entries: int | None = None) -> float:
-        one = run_seconds(plan, board.rates, entries, cores)
+        one = run_seconds(plan, rates, entries, cores)
         return one * -(-runs // schedule.workers) * together
 
     # Sums and updates read two arrays and write one.

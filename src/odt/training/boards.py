@@ -1,13 +1,11 @@
 """Boards: rates of machines, in a table and in files of `odt benchmark-board`."""
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from odt.core.planning.cost import Rates
 from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -53,19 +51,6 @@ class Board:
     numpy_call: float
     step: float
     basis: str
-
-    @property
-    def rates(self) -> Rates:
-        """The rates of one core; operators without a rate only read and write memory."""
-        return Rates(
-            dense=self.dense,
-            convolution=self.convolution,
-            depthwise=self.depthwise,
-            other=math.inf,
-            memory=self.memory,
-            call=self.call,
-            numpy_call=self.numpy_call,
-        )
 
     def __str__(self) -> str:
         """Returns the row as JSON, as `odt benchmark-board` writes it."""
