@@ -121,17 +121,12 @@ def command(
             _remove(folder, is_new)
         raise
     for result in results:
-        values = ", ".join(f"{_name(n)} {value:.4f}" for n, value in result.metrics.items())
+        values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
         click.echo(
             f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on {result.samples} samples"
         )
     click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
     click.echo(f"Use it: odt predict {shlex.quote(str(folder / learning.FLOAT))} --source NEW")
-
-
-def _name(metric: str) -> str:
-    """Returns the name of a metric in options: accuracy for one such as categorical_accuracy."""
-    return "accuracy" if metric.endswith("_accuracy") else metric
 
 
 def _remove(folder: Path, is_new: bool) -> None:

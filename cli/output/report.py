@@ -81,7 +81,7 @@ def epoch_line(
     number: int,
     epochs: int,
     training: Result,
-    validation: Result | None,
+    logs: Mapping[str, float],
     *,
     as_one: bool = False,
 ) -> str:
@@ -90,53 +90,43 @@ def epoch_line(
     Args:
         number: number of the epoch, from 1.
         epochs: number of epochs of the run.
-        training: losses, metrics and times on the training samples.
-        validation: losses and metrics on the validation samples; None without validation.
+        training: number and time of the steps.
+        logs: losses and metrics by name, also on validation samples.
         as_one: whether to print four decimals always, as onert_train does.
     """
     step_ms = training.seconds * 1000 / max(training.steps, 1)
-    items = [
-        f"Epoch {number}/{epochs}",
-        f"time: {step_ms:.3f}ms/step",
-        *_figures("", training.loss, training.metrics, as_one),
-    ]
-    if validation is not None:
-        items += _figures("val_", validation.loss, validation.metrics, as_one)
-    return " - ".join(items)
+    heads = [f"Epoch {number}/{epochs}", f"time: {step_ms:.3f}ms/step"]
+    return " - ".join([*heads, *_figures(logs, as_one)])
 
 
-def best_line(best: Best, is_exported: bool) -> str:
+def best_line(best: Best, name: str, is_exported: bool) -> str:
     """Formats the number and the monitored value of the best epoch.
 
     Args:
         best: the best epoch.
+        name: name of the value.
         is_exported: whether its weights will be exported.
     """
     exported = "; exported" if is_exported else ""
-    name = best.monitor.name
-    value = best.monitor.best or 0.0
-    shown = figure(name.removeprefix("val_"), value)
+    shown = figure(name, best.monitor.best or 0.0)
     return f"best: epoch {best.epoch} - {name}: [0] {shown}{exported}"
 
 
 def figures_line(loss: float, metrics: Mapping[str, float]) -> str:
     """Formats the loss and the metrics of one pass over the data."""
-    return " - ".join(_figures("", loss, metrics))
+    return " - ".join(_figures({"loss": loss, **metrics}))
 
 
-def _figures(
-    prefix: str, loss: float, metrics: Mapping[str, float], as_one: bool = False
-) -> list[str]:
-    figures = {"loss": loss, **metrics}
+def _figures(logs: Mapping[str, float], as_one: bool = False) -> list[str]:
     return [
-        f"{prefix}{name}: [0] {f'{value:.4f}' if as_one else figure(name, value)}"
-        for name, value in figures.items()
+        f"{name}: [0] {f'{value:.4f}' if as_one else figure(name, value)}"
+        for name, value in logs.items()
     ]
 
 
 def figure(name: str, value: float) -> str:
     """Formats a loss or metric with four decimals; a small or huge one with four digits."""
-    small = 0 < value < 0.001 and (name == "loss" or name.endswith("_error"))
+    small = 0 < value < 0.001 and name.endswith(("loss", "_error"))
     return f"{value:.3e}" if small or abs(value) >= HUGE else f"{value:.4f}"
 
 

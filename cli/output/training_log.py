@@ -101,8 +101,8 @@ class TrainingLog(ProgressBar):
         """Shows the epoch on the progress bar; prints the results before the first epoch."""
         start = self.trainer.session.epoch
         if start is not None and start.number == 0 and not spelled_as_one():
-            results = start.training, start.validation
-            click.echo(report.epoch_line(0, self._options.fit.epochs, *results))
+            first = self.trainer.session.epoch_logs(start)
+            click.echo(report.epoch_line(0, self._options.fit.epochs, start.training, first))
         super().on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
@@ -116,9 +116,8 @@ class TrainingLog(ProgressBar):
         assert record is not None, "`fit` sets the epoch before its callbacks"
         super().on_epoch_end(epoch, logs)
         self._times.append(record.training.seconds * 1000)
-        results = record.training, record.validation
-        epochs = self._options.fit.epochs
-        click.echo(report.epoch_line(epoch + 1, epochs, *results, as_one=spelled_as_one()))
+        epochs, as_one = self._options.fit.epochs, spelled_as_one()
+        click.echo(report.epoch_line(epoch + 1, epochs, record.training, logs, as_one=as_one))
 
     def end(self, stages: StageTimer) -> None:
         """Prints the best epoch, and time and memory of each stage."""
@@ -126,7 +125,7 @@ class TrainingLog(ProgressBar):
         options = self._options
         keep_best = options.session.keep_best
         if (keep_best or options.fit.patience) and best.epoch:
-            click.echo(report.best_line(best, keep_best))
+            click.echo(report.best_line(best, self.trainer.session.monitor, keep_best))
         feed = self.trainer.session.feed
         if feed is not None and self._times:
             click.echo(report.feed_line(feed.waited, self._times))

@@ -110,10 +110,8 @@ class RowLog(odt.Callback):
         session = self.trainer.session
         record = session.epoch
         if record is not None and record.number == 0 and not self._begun:
-            values = session.logs(record.training)
-            if record.validation:
-                values |= session.logs(record.validation, "val_")
-            self.write(row_of(0, 0, values, record.training.seconds, self._rate))
+            logs = session.epoch_logs(record)
+            self.write(row_of(0, 0, logs, record.training.seconds, self._rate))
         self._begun = True
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:

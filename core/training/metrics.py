@@ -61,6 +61,20 @@ def monitored_name(monitor: str, user_names: Mapping[str, str]) -> str:
     return monitor.removesuffix(bare) + name
 
 
+def user_names(
+    names: Sequence[str], loss: str, output: TensorSpec, *, logits: bool = False
+) -> dict[str, str]:
+    """Returns the name that the user gave first to each metric, by its full name.
+
+    Arguments and errors are those of `fitting_metrics`.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        (full,) = fitting_metrics((name,), loss, output, logits=logits)
+        found.setdefault(full, name)
+    return found
+
+
 def fitting_metrics(
     names: Sequence[str], loss: str, output: TensorSpec, *, logits: bool = False
 ) -> dict[str, Callable[[], Metric]]:

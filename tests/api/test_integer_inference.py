@@ -54,7 +54,7 @@ def test_results_are_those_of_the_exported_file(options: dict[str, Any], tmp_pat
     np.save(tmp_path / "y.npy", Y)
     data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy")
     printed = run("eval", out, *data, "--metric", "accuracy")
-    found = re.search(r"loss: \[0\] ([\d.]+) - categorical_accuracy: \[0\] ([\d.]+)", printed)
+    found = re.search(r"loss: \[0\] ([\d.]+) - accuracy: \[0\] ([\d.]+)", printed)
     assert found is not None, printed
     wanted = [logs["loss"], logs["accuracy"]]
     np.testing.assert_allclose([float(v) for v in found.groups()], wanted, atol=1e-4)

@@ -30,7 +30,7 @@ FENCE = re.compile(
 CHANGES: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("doc_blocks.toml").read_text(encoding="utf-8")
 )["block"]
-# A figure that a command prints: "categorical_accuracy: [0] 0.8430", "mean absolute error 0.0123".
+# A figure that a command prints: "accuracy: [0] 0.8430", "mean absolute error 0.0123".
 FIGURE = re.compile(
     r"(accuracy|error|auc|f1|recall|precision|iou)\S* (?:\[0\] )?(\d+\.\d+)", re.IGNORECASE
 )

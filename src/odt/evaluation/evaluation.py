@@ -16,7 +16,7 @@ from odt.core.recipe.sequences import need_sequences
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator
-from odt.core.training.metrics import fitting_metrics
+from odt.core.training.metrics import fitting_metrics, user_names
 from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
 from odt.data.new_data import NewData, OpenedData, Show, open_labelled
@@ -44,7 +44,7 @@ class Evaluation:
 
     Attributes:
         loss: mean loss of the samples, or their sum; with weights of samples the weighted one.
-        metrics: metrics by their full names: accuracy is categorical_accuracy or another.
+        metrics: metrics by the names that were given.
         classes: figures of each class; None if the targets are no classes.
         results: loss, target and prediction of each sample, if they were asked for.
         label: sample → its file or place, for new data; None for data files and arrays.
@@ -114,7 +114,9 @@ class ModelEvaluator(Closing):
         loss, output = self.samples.losses[0]
         logits = self.samples.logits[0]
         try:
-            self._metrics = fitting_metrics(words_of(metrics), loss, output, logits=logits)
+            names = words_of(metrics)
+            self._metrics = fitting_metrics(names, loss, output, logits=logits)
+            self._names = user_names(names, loss, output, logits=logits)
         except BaseException:
             self.close()
             raise
@@ -162,7 +164,7 @@ class ModelEvaluator(Closing):
         )
         return Evaluation(
             loss=result.loss,
-            metrics=result.metrics,
+            metrics={self._names[name]: value for name, value in result.metrics.items()},
             classes=make_report(counts, names) if counts else None,
             results=results,
             label=label,

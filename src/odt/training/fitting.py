@@ -224,7 +224,7 @@ class Fit:
         """
         best = self.session.build().best
         self.session.epoch = epoch
-        logs = self._logs(epoch)
+        logs = self.session.epoch_logs(epoch)
         warning = self._warning(epoch, mixed=mixed)
         warn(warning)
         classes.end_epoch(epoch.number, worse=bool(warning))
@@ -401,7 +401,7 @@ class Fit:
         session = self.session
         core = self.session.build()
         session.epoch = self.start = self._untrained(data, samples)
-        self.history.start = self._logs(session.epoch)
+        self.history.start = self.session.epoch_logs(session.epoch)
         losses = session.samples.losses
         loss_name, _ = losses[0]
         has_classes = LOSSES[loss_name].targets in (DISTRIBUTIONS, LABELS)
@@ -517,13 +517,6 @@ class Fit:
     def _epoch_end(self, number: int, logs: dict[str, float]) -> None:
         for callback in self.callbacks:
             callback.on_epoch_end(number, logs)
-
-    def _logs(self, epoch: Epoch) -> dict[str, float]:
-        """Returns loss and metrics of an epoch, with those of its validation."""
-        logs = self.session.logs(epoch.training)
-        if epoch.validation:
-            logs |= self.session.logs(epoch.validation, "val_")
-        return logs
 
 
 def progress_of(verbose: int | str) -> "list[EpochLines | LiveCurves]":

@@ -61,10 +61,7 @@ class LiveCurves(Callback):
         """Begins the epoch's point of the curve; adds the results before the first epoch."""
         start = self.trainer.session.epoch
         if start is not None and start.number == 0 and not self._points:
-            session = self.trainer.session
-            self._add(0, session.logs(start.training))
-            if start.validation:
-                self._add(0, session.logs(start.validation, "val_"))
+            self._add(0, self.trainer.session.epoch_logs(start))
         self._epoch = epoch
         self._sum = 0.0
         self._steps = 0

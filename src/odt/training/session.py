@@ -21,7 +21,12 @@ from odt.core.storage.free_memory import resident_nbytes
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
-from odt.core.training.metrics import fitting_metrics, metrics_nbytes, monitored_name
+from odt.core.training.metrics import (
+    fitting_metrics,
+    metrics_nbytes,
+    monitored_name,
+    user_names,
+)
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data.sources import samples_of, weights_of
@@ -106,10 +111,7 @@ class Session(Closing):
         logits = samples.logits[0]
         loss, output = samples.losses[0]
         self.metrics = fitting_metrics(names, loss, output, logits=logits)
-        self._names: dict[str, str] = {}  # full name of each metric → the user's first name for it
-        for name in names:
-            (full_name,) = fitting_metrics((name,), loss, output, logits=logits)
-            self._names.setdefault(full_name, name)
+        self._names = user_names(names, loss, output, logits=logits)
         self.memory_budget = forms.nbytes(options.memory_budget)
         self.micro_batch = micro_batch
         self.workers = workers
@@ -400,6 +402,20 @@ class Session(Closing):
         """
         metrics = {self._names.get(n, n): value for n, value in result.metrics.items()}
         return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **metrics}.items()}
+
+    def epoch_logs(self, epoch: Epoch) -> Logs:
+        """Returns loss and metrics of an epoch by name; validation values begin with `val_`."""
+        logs = self.logs(epoch.training)
+        if epoch.validation:
+            logs |= self.logs(epoch.validation, "val_")
+        return logs
+
+    @property
+    def monitor(self) -> str:
+        """Name of the monitored value in the logs."""
+        name = monitored_name(self.options.monitor, self._names)
+        bare = name.removeprefix("val_")
+        return name.removesuffix(bare) + self._names.get(bare, bare)
 
     def close(self) -> None:
         """Ends the worker threads; weights stay readable."""
