@@ -11,7 +11,7 @@ Source: transpose_conv_bias.cc in MediaPipe, which stores the options as TfLiteT
 from collections.abc import Mapping
 
 from odt.kernels.families.convolution import checked
-from odt.kernels.families.transposed_convolution import FORWARD, GRADS
+from odt.kernels.families.transposed_convolution import FORWARD, GRADS, flops
 from odt.kernels.geometry.c_structs import TRANSPOSE_CONV, unpack_struct
 from odt.kernels.geometry.conv_geometry import ConvAttrs, conv_attrs
 from odt.kernels.geometry.window import SAME, axis
@@ -43,5 +43,6 @@ OP = OpDef(
     forward=FORWARD,
     grads=GRADS,
     attrs=attrs,
+    flops=flops,
     arithmetic=Arithmetic.CONVOLUTION,
 )

@@ -25,6 +25,11 @@ from odt.kernels.native import transpose_conv
 from odt.kernels.rows.opdef import Array, Kernel, Specs, TensorSpec
 
 
+def flops(attrs: ConvAttrs, s: Specs) -> int:
+    """Counts the products of each value of x with the filters."""
+    return 2 * s["x"].size * (s["w"].size // s["w"].shape[3])
+
+
 def spreading(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares axes, source and pairs of y as the input gradient of the convolution."""
     return back_geometry(attrs, {"dx": s["y"], "w": s["w"], "dy": s["x"]})

@@ -15,7 +15,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.convolution import checked
-from odt.kernels.families.transposed_convolution import FORWARD, GRADS
+from odt.kernels.families.transposed_convolution import FORWARD, GRADS, flops
 from odt.kernels.geometry.conv_geometry import ConvAttrs, conv_attrs
 from odt.kernels.rows.opdef import Arithmetic, Array, OpDef, Options, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
@@ -62,6 +62,7 @@ OP = OpDef(
     grads=GRADS,
     static=("output_shape",),
     attrs=attrs,
+    flops=flops,
     arithmetic=Arithmetic.CONVOLUTION,
     scale_batch=scale_batch,
     quantized=QuantizedDef(
