@@ -54,12 +54,10 @@ def test_scratch_does_not_grow_with_the_batch(kernel: int, stride: int) -> None:
     assert max(sizes[0]) <= 4 * TILE_BYTES
 
 
-@pytest.mark.parametrize("op", ["TRANSPOSE_CONV", "CUSTOM:Convolution2DTransposeBias"])
-def test_each_value_of_x_meets_each_filter(op: str) -> None:
-    row = row_of(op)
+def test_each_value_of_x_meets_each_filter() -> None:
+    row = row_of("TRANSPOSE_CONV")
     options = {"stride_h": 2, "stride_w": 2, "padding": 1}
     attrs = row.attrs(options, {"output_shape": np.array((2, 18, 18, 5))})
     specs = {"x": TensorSpec((2, 8, 8, 3), FLOAT32), "w": TensorSpec((5, 4, 4, 3), FLOAT32)}
-    specs |= row.infer(attrs, {**specs, "b": TensorSpec((5,), FLOAT32)})
     products = (2 * 8 * 8) * (4 * 4) * 5 * 3  # positions of x, taps, output and input channels
-    assert row.flops(attrs, specs) == 2 * products
+    assert row.flops(attrs, {**specs, **row.infer(attrs, specs)}) == 2 * products
