@@ -134,7 +134,9 @@ def request_of(options: DatafileOptions) -> tuple[Source, Request]:
         prefix=options.prefix_name,
         division=division,
         inputs=inputs,
-        targets=Targets(source.classes, options.labels == "one-hot"),
+        targets=Targets(
+            source.classes, options.labels == "one-hot", tuple(source.boxes.get("classes", ()))
+        ),
         like=like,
         drop_targets=options.missing_target == "drop",
     )

@@ -52,6 +52,13 @@ class DatafileOptions:
            type=FOLDER, metavar="FOLDER",
            help="Segmentation: masks as targets, each an image with the name of the source's "
            "image. Pixels above 0 are the object; with --classes they are class numbers.")
+    boxes: Path | None = declare(SOURCE, "--boxes", common=True,
+           fits=Fits("boxes of objects in images", ("images",), without=("target_source", "masks",
+                     "label_pattern", "unlabelled", "regression", "labels", "label_map",
+                     "stratify", "test_source")),
+           type=FOLDER, metavar="ANNOTATIONS",
+           help="Object detection: boxes as targets, from a folder or archive of Pascal VOC's XML "
+           "files.")
     test_source: str | None = declare(SOURCE, "--test-source",
            fits=Fits("test samples in a second file", LOCAL),
            metavar="PATH",

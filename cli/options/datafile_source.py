@@ -46,7 +46,10 @@ def open_selected(
     form = check_source(options)
     if options.source:
         training = replace(
-            opening(options.source, options, resize), masks=options.masks, mask_resize=mask_resize
+            opening(options.source, options, resize),
+            masks=options.masks,
+            mask_resize=mask_resize,
+            boxes=options.boxes,
         )
         source = open_source(training, form)
         if not options.test_source:

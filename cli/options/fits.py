@@ -102,7 +102,7 @@ def check_samples(source: Source, augmented: Collection[str]) -> None:
     if wrong:
         raise _without_effect(source.name, KINDS[source.kind], wrong)
     wrong = [o for o in options.values() if o.fits.needs_classes]
-    if "masks" in options:  # whose values --classes names
+    if "masks" in options or "boxes" in options:  # whose values --classes names
         wrong = [o for o in wrong if o.name != "classes"]
     if wrong and not source.classes:
         raise _without_effect(source.name, "without classes", wrong)

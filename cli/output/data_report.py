@@ -18,7 +18,7 @@ def report(split: SplitFiles) -> None:
         click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{scale}")
     if split.balance:
         counts = ", ".join(f"{printable(name)} {count}" for name, count in split.balance.items())
-        click.echo(f"  classes: {counts}")
+        click.echo(f"  {'boxes' if split.boxes else 'classes'}: {counts}")
     if split.skipped:
         click.echo(f"  skipped: {split.skipped}", err=True)
         for reason in split.reasons:

@@ -30,6 +30,8 @@ class Record:
         tags: names of the values of a target, if it is no class.
         sound: settings of the conversion of WAV files; empty for other kinds.
         table: columns of a table and options for reading it; empty for other sources.
+        boxes: for targets that are boxes: class names (`classes`), the format of the annotations
+            (`source`), and how many boxes were left out; empty for other targets.
         loss: loss with which a model was trained, if a user gave one; empty in data files.
     """
 
@@ -39,6 +41,7 @@ class Record:
     tags: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+    boxes: Mapping[str, Any] = field(default_factory=dict)
     loss: str = ""
 
     @property
@@ -63,6 +66,7 @@ class Record:
             "tags": list(self.tags),
             "sound": dict(self.sound),
             "table": dict(self.table),
+            "boxes": dict(self.boxes),
             "loss": self.loss,
         }
         return {name: value for name, value in values.items() if value or name == "preprocessing"}
@@ -90,19 +94,20 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
     steps = content.get("preprocessing", [])
     classes, tags = content.get("classes", []), content.get("tags", [])
     sound, table = content.get("sound", {}), content.get("table", {})
+    boxes = content.get("boxes", {})
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}")
     if not isinstance(steps, list) or not all(isinstance(s, dict) and "step" in s for s in steps):
         raise ValueError("preprocessing must be a list of steps")
-    for names in (classes, tags):
+    if not all(isinstance(values, dict) for values in (sound, table, boxes)):
+        raise ValueError("sound, table and boxes must be objects")
+    for names in (classes, tags, boxes.get("classes", [])):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("classes and tags must be lists of names")
-    if not isinstance(sound, dict) or not isinstance(table, dict):
-        raise ValueError("sound and table must be objects")
     loss = content.get("loss", "")
     if not isinstance(loss, str):
         raise ValueError("loss must be a name")
-    return Record(kind, tuple(steps), tuple(classes), tuple(tags), sound, table, loss)
+    return Record(kind, tuple(steps), tuple(classes), tuple(tags), sound, table, boxes, loss)
 
 
 def parse_record(name: str, data: bytes) -> Record:

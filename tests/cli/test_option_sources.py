@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.box_files import voc, voc_object
 from support.datafiles import jpeg, wav
 from support.idx import idx
 
@@ -73,6 +74,7 @@ CASES = {
         "csv": "--target-source {y.csv}", "tsv": "--target-source {y.csv}",
         "text": "--target-source {y.csv}"}),
     "--masks": Case("--masks {masks}"),
+    "--boxes": Case("--boxes {boxes}"),
     "--test-source": Case("--test-source {t2.csv}", says="must ", instead={
         s: f"--test-source {v}" for s, v in SECOND.items()}),
     "--as": Case("--as {record.json}", says="must "),
@@ -211,6 +213,8 @@ def write_folders(root: Path, random: np.random.Generator) -> None:
                 (root / name / c / f"{c}_{k}.wav").write_bytes(
                     wav(random.uniform(-1, 1, 400), 8000)
                 )
+    (root / "boxes").mkdir()
+    (root / "boxes/00_0.xml").write_text(voc("00_0.png", 6, 4, voc_object("x", 1, 1, 3, 2)))
     for kind in ("images", "wav"):
         names = sorted((root / kind).rglob("*_*"))
         lines = [f"{p.relative_to(root / kind)},{k % 2}" for k, p in enumerate(names)]

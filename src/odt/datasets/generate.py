@@ -86,7 +86,8 @@ class SplitFiles:
         samples: number of samples in the files.
         inputs, targets: specs of one sample, for each tensor.
         files: input file, and output file if samples have targets.
-        balance: number of samples by class.
+        balance: number of samples by class, or of boxes.
+        boxes: whether targets are boxes.
         skipped: number of samples left out.
         reasons: the first of these samples, with reasons.
         scale: scale that the reader of the inputs applies; empty for none.
@@ -98,6 +99,7 @@ class SplitFiles:
     targets: tuple[TensorSpec, ...]
     files: tuple[Path, ...]
     balance: dict[str, int]
+    boxes: bool = False
     skipped: int = 0
     reasons: tuple[str, ...] = ()
     scale: str = ""
@@ -124,14 +126,14 @@ class _Ready:
 
     Attributes:
         arrays: inputs and targets; None for a sample that is left out or a fault.
-        label: number of the class; 0 without classes.
+        labels: number of the class, or that of each box; empty for other targets.
         problem: the reason, as text.
         fault: whether the sample ends the run.
         file: path of its file in the folder of the source; empty for none.
     """
 
     arrays: tuple[list[Array], list[Array]] | None
-    label: int
+    labels: tuple[int, ...]
     problem: str = ""
     fault: bool = False
     file: str = ""
@@ -234,6 +236,7 @@ def _record(source: Source, request: Request, splits: list[SplitSamples]) -> Rec
         source.tags,
         source.sound,
         source.table,
+        source.boxes,
     )
 
 
@@ -255,7 +258,8 @@ def _write_split(
     """Writes the files of a split; after a fault only counts samples and collects other faults."""
     data: tuple[Output, ...] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
-    balance = Counter(dict.fromkeys(request.targets.classes, 0))
+    names = request.targets.names
+    balance = Counter(dict.fromkeys(names, 0))
     skipped = usable = 0
     reasons: list[str] = []
     files: list[str] = []
@@ -285,8 +289,7 @@ def _write_split(
             )
         for file, arrays in zip(data, ready.arrays, strict=False):  # there may be no targets
             file.append(arrays)
-        if request.targets.classes:
-            balance[request.targets.classes[ready.label]] += 1
+        balance.update(names[label] for label in ready.labels)
         if ready.file:
             files.append(ready.file)
     if faults:
@@ -301,13 +304,14 @@ def _write_split(
         targets=tuple(specs[1]),
         files=_paths(request, picked, samples)[: len(data)],
         balance=dict(balance),
+        boxes=bool(request.targets.boxes),
         skipped=skipped,
         reasons=tuple(reasons),
         scale=request.inputs.scale_left,
     )
-    names = files if len(files) == samples <= MAX_NAMED else []
+    named = files if len(files) == samples <= MAX_NAMED else []
     sidecars = _sidecars(
-        source, request, picked, split, record=record, files=names, data=data, stack=stack
+        source, request, picked, split, record=record, files=named, data=data, stack=stack
     )
     return _Pending(split, data, sidecars)
 
@@ -326,7 +330,10 @@ def _open_outputs(
     """
     if request.like is not None:
         classes = len(request.targets.classes)
-        request.like.check(picked.name, source.kind, *specs, classes)
+        inputs, targets = specs
+        if request.targets.boxes:  # which training encodes for the outputs of the model
+            targets = []
+        request.like.check(picked.name, source.kind, inputs, targets, classes)
     output = OUTPUTS[request.output]
     roles = zip(_paths(request, picked, 0), specs, strict=True)
     return tuple(output(path, role, stack) for path, role in roles if role)
@@ -359,7 +366,7 @@ def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator
         try:
             sample = picked.part.read(k)
         except SampleError as e:
-            return _Ready(None, 0, str(e), fault=not request.skip)
+            return _Ready(None, (), str(e), fault=not request.skip)
         random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
         try:
             prepared = _preprocess(request, sample, random)
@@ -367,10 +374,10 @@ def _samples(source: Source, request: Request, picked: SplitSamples) -> Iterator
         except MissingValueError as e:
             where = missing_value(source, picked.part, k, e, _remedy(request, e))
             drop = request.inputs.missing == "drop" or (e.position is None and request.drop_targets)
-            return _Ready(None, 0, where, fault=not (request.skip or drop))
+            return _Ready(None, (), where, fault=not (request.skip or drop))
         except DataError as e:
             where = f"{source.name}: {picked.part.label_of(k)}: {e}"
-            return _Ready(None, 0, where if request.skip else f"{where}.", fault=not request.skip)
+            return _Ready(None, (), where if request.skip else f"{where}.", fault=not request.skip)
 
     for copy in range(_copies(request, picked)):
         jobs = ((k, copy) for k in _numbers(picked))
@@ -397,8 +404,14 @@ def _preprocess(request: Request, sample: Sample, random: np.random.Generator | 
     """Returns a preprocessed sample, augmented if there is a random generator."""
     inputs = [request.inputs.apply(x, random) for x in sample.inputs]
     targets = [request.targets.apply(t) for t in sample.targets]
-    label = int(sample.targets[0]) if request.targets.classes else 0
-    return _Ready((inputs, targets), label)
+    labels: tuple[int, ...] = ()
+    if request.targets.boxes:
+        height, width = sample.inputs[0].shape[:2]
+        targets = [request.inputs.place_boxes(t, height, width) for t in targets]
+        labels = tuple(int(k) for k in targets[0][:, 0] if k >= 0)
+    elif request.targets.classes:
+        labels = (int(sample.targets[0]),)
+    return _Ready((inputs, targets), labels)
 
 
 def in_order(

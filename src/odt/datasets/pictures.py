@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.box_geometry import move_boxes
 from odt.dataclass import dataclass
 from odt.errors import DataError, MissingPackageError, OptionError
 from odt.kernels.rows.opdef import Array
@@ -91,9 +92,7 @@ class Resize:
         if self.fit == "crop":
             return self._scaled(x, height, width, self._box(h, w))
         if self.fit == "pad":
-            scale = min(height / h, width / w)
-            inner = self._scaled(x, max(1, round(h * scale)), max(1, round(w * scale)), None)
-            return _centred(inner, height, width)
+            return _centred(self._scaled(x, *self._inner(h, w), None), height, width)
         return self._scaled(x, height, width, None)
 
     def apply_to_image(self, picture: Any) -> Any:
@@ -103,6 +102,11 @@ class Resize:
         size = (self.width, self.height)
         box = self._box(picture.height, picture.width) if self.fit == "crop" else None
         return picture if picture.size == size else picture.resize(size, self._resample(), box)
+
+    def _inner(self, h: int, w: int) -> tuple[int, int]:
+        """Returns height and width of an image that is scaled to fit inside."""
+        scale = min(self.height / h, self.width / w)
+        return max(1, round(h * scale)), max(1, round(w * scale))
 
     def _box(self, h: int, w: int) -> tuple[float, float, float, float]:
         """Returns the box of an image that remains after cropping."""
@@ -128,6 +132,34 @@ class Resize:
         ]
         return np.stack(planes, axis=2)
 
+    def place_boxes(self, boxes: Array, height: int, width: int) -> Array:
+        """Returns boxes (M, 5) as fractions of the resized image.
+
+        Args:
+            boxes: class, y1, x1, y2, x2 as fractions of the image; class −1 for none.
+            height, width: size of the image.
+        """
+        if self.fit == "stretch" or (height, width) == (self.height, self.width):
+            return boxes
+        if self.fit == "crop":
+            left, top, right, bottom = self._box(height, width)
+            scaled = height * self.height / (bottom - top), width * self.width / (right - left)
+            offsets = -top * self.height / (bottom - top), -left * self.width / (right - left)
+        elif self.fit == "pad":
+            scaled = self._inner(height, width)
+            offsets = (self.height - scaled[0]) // 2, (self.width - scaled[1]) // 2
+        else:
+            scaled = height, width
+            offsets = _offset(height, self.height), _offset(width, self.width)
+        placed = boxes.copy()
+        sizes = self.height, self.width
+        rows, columns = (
+            (n / size, offset / size)
+            for n, offset, size in zip(scaled, offsets, sizes, strict=True)
+        )
+        move_boxes(placed, rows, columns)
+        return placed
+
     def describe(self) -> dict[str, Any]:
         """Returns the settings as JSON values."""
         return {
@@ -136,6 +168,11 @@ class Resize:
             "method": self.method,
             "fit": self.fit,
         }
+
+
+def _offset(size: int, new: int) -> int:
+    """Returns the first row or column of the image in a centred crop or padding."""
+    return (new - size) // 2 if new > size else -((size - new) // 2)
 
 
 def _centred(x: Array, height: int, width: int) -> Array:

@@ -181,6 +181,17 @@ class Preprocessing:
             x = self.augmentation.move(x, random)
         return x if self.resize is None else self.resize.apply(x)
 
+    def place_boxes(self, boxes: Array, height: int, width: int) -> Array:
+        """Returns boxes (M, 5) as fractions of the resized image.
+
+        Args:
+            boxes: class, y1, x1, y2, x2 as fractions of the original image.
+            height, width: size of the original image.
+        """
+        if self.resize is not None:
+            boxes = self.resize.place_boxes(boxes, height, width)
+        return boxes
+
     def _standardize(self, x: Array) -> Array:
         if not self.mean and not self.std:
             return x
@@ -250,10 +261,17 @@ class Targets:
     Attributes:
         classes: class names; empty if targets are values.
         one_hot: one-hot rows of float32; otherwise class numbers of int32.
+        boxes: class names of boxes; empty for other targets.
     """
 
     classes: tuple[str, ...] = ()
     one_hot: bool = True
+    boxes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes of samples or boxes."""
+        return self.classes or self.boxes
 
     def apply(self, target: Array) -> Array:
         """Converts a class number () or values to the form in the file.
@@ -278,7 +296,7 @@ class Targets:
     def describe(self) -> str:
         """Returns the form in a word."""
         if not self.classes:
-            return "values"
+            return "boxes" if self.boxes else "values"
         return "one-hot" if self.one_hot else "sparse"
 
 

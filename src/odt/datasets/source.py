@@ -213,6 +213,7 @@ class Source:
         remarks: what was done to samples, complete when they were read; one for each name.
         faults: what is wrong with the source, reported together with faulty samples.
         sound, table: how WAV files and tables are read, for the preprocessing record.
+        boxes: for targets that are boxes: class names, format, what was left out; else empty.
         files: files that are read while samples are read.
     """
 
@@ -232,6 +233,7 @@ class Source:
     faults: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+    boxes: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()
 
     def remark_notes(self) -> list[str]:

@@ -26,6 +26,7 @@ class Opening:
         naming: how the classes of files are found.
         masks: folder or archive of masks, one for each picture.
         mask_resize: size of pictures and masks.
+        boxes: file, folder or archive of annotations with boxes.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Opening:
     naming: Naming = BY_FOLDER
     masks: Path | None = None
     mask_resize: Resize | None = None
+    boxes: Path | None = None
 
     @property
     def path(self) -> Path:

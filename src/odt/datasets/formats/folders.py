@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+from odt.datasets.boxes.box_source import open_with_boxes
 from odt.datasets.file_suffixes import kind_of
 from odt.datasets.file_targets import open_with_masks, open_with_table
 from odt.datasets.folders import Decode, open_folders
@@ -18,6 +19,9 @@ def open_pictures(opening: Opening) -> Source:
     """Opens a folder or archive of images."""
     decode = partial(decode_picture, resize=opening.resize)
     tree = _tree(opening)
+    if opening.boxes is not None:
+        classes = opening.arrays.classes
+        return open_with_boxes(tree, decode_picture, opening.boxes, classes, opening.skip)
     if opening.masks is not None:
         masks = open_tree(opening.masks)
         classes = opening.arrays.classes

@@ -1,0 +1,244 @@
+"""Photos with boxes as targets: formats of annotations, rules for boxes, splits."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.box_files import CLASSES, PHOTOS, expected, voc, voc_object, write_photos, write_voc
+from support.datafiles import files, jpeg, made, refused, samples, sidecar
+
+ALL = ("--split", "all=1.0", "--no-shuffle", "--size", "8x8")
+WRITERS: dict[str, Callable[[Path], Path]] = {"voc": write_voc}
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with photos in p."""
+    monkeypatch.chdir(tmp_path)
+    write_photos(Path("p"))
+    return Path()
+
+
+def run(root: Path, *args: object, boxes: str = "b") -> str:
+    """Makes all samples of the photos; returns what is printed."""
+    result = made("--source", root / "p", "--boxes", root / boxes, *ALL, *args, "-o", root / "o")
+    return result.output
+
+
+def fault(root: Path, *args: object, boxes: str = "b") -> str:
+    """Returns the error of a run, which must leave no files."""
+    line = refused("--source", root / "p", "--boxes", root / boxes, *ALL, *args, "-o", root / "f")
+    assert not files(root / "f")
+    return line
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_each_format_gives_the_same_boxes(photos: Path, form: str) -> None:
+    WRITERS[form](photos / "b")
+    output = run(photos)
+    assert np.array_equal(samples(photos / "o/all.output.bin"), expected())
+    assert samples(photos / "o/all.input.bin").shape == (4, 8, 8, 3)
+    assert "boxes: ant 1, cat 2, dog 3" in output
+    for name in ("all.input.bin", "all.output.bin"):
+        content = sidecar(photos / "o" / name)
+        assert content["boxes"] == {"classes": [*CLASSES], "source": form, "left out": {}}
+        assert content["targets"] == "boxes"
+        assert content["balance"] == {"ant": 1, "cat": 2, "dog": 3}
+    assert content["tensors"] == [{"shape": [3, 5], "dtype": "float32"}]
+
+
+def test_classes_are_numbered_as_asked(photos: Path) -> None:
+    write_voc(photos / "b")
+    run(photos, "--classes", "dog,bee,cat,ant")
+    order = ("dog", "bee", "cat", "ant")
+    assert np.array_equal(samples(photos / "o/all.output.bin"), expected(order))
+    assert sidecar(photos / "o/all.output.bin")["balance"]["bee"] == 0
+
+
+def test_a_class_outside_of_the_list_is_refused(photos: Path) -> None:
+    write_voc(photos / "b")
+    line = fault(photos, "--classes", "dog,cat")
+    assert "b/d.xml: object 3: must have a class of dog, cat, but has ant" in line
+
+
+def test_photos_without_annotation_are_counted(photos: Path) -> None:
+    write_voc(photos / "b")
+    (photos / "b/c.xml").unlink()
+    note = "1 photo without an annotation in"
+    assert note in run(photos)
+    assert np.array_equal(samples(photos / "o/all.output.bin"), expected())
+
+
+def test_boxes_that_cannot_be_used_are_left_out_in_one_line_each(photos: Path) -> None:
+    write_voc(photos / "b")
+    objects = (
+        voc_object("dog", 5, 5, 5, 9)
+        + voc_object("dog", 5, 9, 9, 5)
+        + voc_object("dog", 1, 1, 9, 9, "<difficult>1</difficult>")
+        + "<object><name>dog</name><polygon><x1>1</x1><y1>2</y1></polygon></object>"
+    )
+    (photos / "b/c.xml").write_text(voc("c.png", 16, 16, objects))
+    lines = run(photos).splitlines()
+    for text in (
+        "2 boxes without area left out: c.png, c.png.",
+        "1 box marked as difficult left out: c.png.",
+        "1 polygon or rotated box left out: c.png.",
+    ):
+        assert sum(line.endswith(text) for line in lines) == 1
+    assert np.array_equal(samples(photos / "o/all.output.bin"), expected())
+    assert sidecar(photos / "o/all.input.bin")["boxes"]["left out"] == {
+        "boxes without area": 2,
+        "boxes marked as difficult": 1,
+        "polygons or rotated boxes": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("objects", "rule"),
+    [
+        (voc_object("dog", 1, 1, 17.5, 9), "object 1: must be inside the photo, 16×16 pixels"),
+        (voc_object("dog", 1, -1.5, 9, 9), "object 1: must be inside the photo"),
+        (voc_object("dog", 16, 1, 17, 9), "object 1: must be inside the photo"),
+        (voc_object("dog", 1, 1, 9, float("nan")), "object 1: must have four finite coordinates"),
+        (voc_object("dog", 1, 1, 9, float("inf")), "object 1: must have four finite coordinates"),
+        ("<object><name>dog</name></object>", "object 1: must have four finite coordinates"),
+        (voc_object("", 1, 1, 9, 9), "object 1: must have a class"),
+        (voc_object("dog", 1, 1, 9, 9) * 4097, "must have at most 4096 boxes, but has 4097"),
+    ],
+)
+def test_wrong_boxes_are_refused_by_file_and_row(photos: Path, objects: str, rule: str) -> None:
+    write_voc(photos / "b")
+    (photos / "b/c.xml").write_text(voc("c.png", 16, 16, objects))
+    line = fault(photos)
+    assert "b/c.xml: " in line
+    assert rule in line
+    assert "skipped: 1" in run(photos, "--on-error", "skip")
+    assert len(samples(photos / "o/all.output.bin")) == 3
+
+
+def test_a_box_within_a_pixel_of_the_edge_is_clipped(photos: Path) -> None:
+    write_voc(photos / "b")
+    (photos / "b/c.xml").write_text(voc("c.png", 16, 16, voc_object("dog", -1, 4, 17, 8)))
+    run(photos)
+    assert samples(photos / "o/all.output.bin")[2, 0].tolist() == [2, 0.25, 0, 0.5, 1]
+
+
+def test_the_size_is_that_of_the_photo_after_its_rotation(photos: Path) -> None:
+    write_voc(photos / "b")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees when it is shown
+    Image.new("RGB", (30, 40)).save(photos / "p/a.png", exif=exif)
+    run(photos)
+    assert np.array_equal(samples(photos / "o/all.output.bin"), expected())
+    Image.new("RGB", (30, 40)).save(photos / "p/a.png")
+    line = fault(photos)
+    assert "b/a.xml: must state the size of the photo after its EXIF rotation, 30×40" in line
+    assert "but has 40×30" in line
+
+
+def test_an_annotation_of_no_photo_is_refused(photos: Path) -> None:
+    write_voc(photos / "b")
+    (photos / "b/e.xml").write_text(voc("e.png", 9, 9, ""))
+    line = fault(photos)
+    assert "must have a photo for each annotation, but 1 annotation is of none" in line
+    assert "b/e.xml: e.png" in line
+    run(photos, "--on-error", "skip")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('<!DOCTYPE a [<!ENTITY dog "cat">]><annotation>&dog;</annotation>', "a document type"),
+        ('<!DOCTYPE annotation SYSTEM "x.dtd"><annotation></annotation>', "a document type"),
+        ("<annotation><object>", "must be XML without a document type, but got"),
+        ("<annotation>&dog;</annotation>", "undefined entity"),
+    ],
+)
+def test_xml_with_a_document_type_is_refused(photos: Path, text: str, rule: str) -> None:
+    write_voc(photos / "b")
+    (photos / "b/c.xml").write_text(text)
+    line = fault(photos)
+    assert "b/c.xml: " in line
+    assert rule in line
+
+
+def test_several_faults_are_reported_together(photos: Path) -> None:
+    write_voc(photos / "b")
+    (photos / "b/c.xml").write_text(voc("c.png", 15, 16, ""))
+    (photos / "b/b.xml").write_text(voc("b.png", 24, 48, voc_object("cat", 1, 1, 90, 9) * 2))
+    line = fault(photos)
+    assert line.startswith("Error: 2 faults: b/b.xml: object 1: must be inside")
+    assert line.index("b.xml: object 2") < line.index("b/c.xml: must state the size")
+
+
+def test_lists_of_pascal_voc_are_splits(photos: Path) -> None:
+    write_voc(photos / "p")
+    lists = photos / "p/ImageSets/Main"
+    lists.mkdir(parents=True)
+    (lists / "train.txt").write_text("a\nd\n")
+    (lists / "val.txt").write_text("b\n")
+    (lists / "trainval.txt").write_text("a\nb\nd\n")
+    args = ("--source", photos / "p", "--boxes", photos / "p", "--size", "8x8", "-o", photos / "o")
+    output = made(*args).output
+    assert np.array_equal(samples(photos / "o/train.output.bin"), expected()[[0, 3]])
+    assert np.array_equal(samples(photos / "o/validation.output.bin"), expected()[[1]])
+    assert "left out 1 photo outside of train, validation: c.png." in output
+    (lists / "val.txt").write_text("z\n")
+    assert "val.txt: must name photos, but z are none" in refused(*args)
+
+
+def test_folders_of_photos_are_splits(photos: Path) -> None:
+    for split, name in (("train", "a"), ("valid", "b"), ("train", "d")):
+        (photos / "s" / split).mkdir(parents=True, exist_ok=True)
+        (photos / "p" / f"{name}.png").rename(photos / "s" / split / f"{name}.png")
+    write_voc(photos / "b")
+    (photos / "b/c.xml").unlink()
+    made("--source", photos / "s", "--boxes", photos / "b", "--size", "8x8", "-o", photos / "o")
+    assert np.array_equal(samples(photos / "o/train.output.bin"), expected()[[0, 3]])
+    assert np.array_equal(samples(photos / "o/validation.output.bin"), expected()[[1]])
+
+
+@pytest.mark.parametrize("fit", ["crop", "pad", "crop-or-pad"])
+def test_boxes_follow_the_fit_of_their_photo(tmp_path: Path, fit: str) -> None:
+    """A white box in a black photo is where its target says, whatever the size."""
+    for k, (width, height) in enumerate([(60, 40), (40, 60), (97, 31)]):
+        pixels = np.zeros((height, width, 3), np.uint8)
+        box = (width // 2 - 9, height // 2 - 8, width // 2 + 11, height // 2 + 12)
+        pixels[box[1] : box[3], box[0] : box[2]] = 255
+        (tmp_path / "p").mkdir(exist_ok=True)
+        (tmp_path / f"p/{k}.png").write_bytes(jpeg(pixels))
+        (tmp_path / f"p/{k}.xml").write_text(voc(f"{k}.png", width, height, voc_object("x", *box)))
+    args = ("--source", tmp_path / "p", "--boxes", tmp_path / "p", "--split", "all=1.0")
+    made(*args, "--size", "48x64", "--fit", fit, "-o", tmp_path / "o")
+    x, targets = (samples(tmp_path / f"o/all.{role}.bin") for role in ("input", "output"))
+    for image, ((label, *corners),) in zip(x, targets, strict=True):
+        assert label == 0
+        rows, columns = (np.flatnonzero(image[..., 0].max(axis=k) > 0.5) for k in (1, 0))
+        seen = (rows[0], columns[0], rows[-1] + 1, columns[-1] + 1)
+        assert np.abs(np.array(corners) * (48, 64, 48, 64) - seen).max() <= 1
+
+
+def test_a_box_that_is_hardly_visible_after_a_crop_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/a.png").write_bytes(jpeg(np.zeros((20, 40, 3), np.uint8)))
+    objects = "".join(
+        voc_object("x", *box) for box in ((0, 0, 14, 9), (0, 0, 15, 9), (7, 2, 11, 4))
+    )
+    (tmp_path / "p/a.xml").write_text(voc("a.png", 40, 20, objects))
+    args = ("--source", tmp_path / "p", "--boxes", tmp_path / "p", "--split", "all=1.0")
+    made(*args, "--size", "20x20", "--fit", "crop", "-o", tmp_path / "o")  # columns 10 … 30
+    target = samples(tmp_path / "o/all.output.bin")[0]
+    # 4/14 of the first box stay, 5/15 of the second, 1/4 of the third.
+    none = [-1.0, 0, 0, 0, 0]
+    assert np.allclose(target, np.array([none, [0, 0, 0, 0.45, 0.25], none]))
+
+
+def test_options_that_do_not_fit_boxes_are_refused(photos: Path) -> None:
+    write_voc(photos / "b")
+    for option in (("--stratify",), ("--labels", "sparse"), ("--unlabelled",)):
+        assert option[0] in fault(photos, *option)
+    assert "--augment: must be noise alone with --boxes" in fault(photos, "--augment", "flip")
+    assert "must hold boxes (" in fault(photos, boxes="p")
+    assert len(PHOTOS) == 4
