@@ -59,6 +59,7 @@ API = [
     "progress",
     "charts",
     "datasets",
+    "tasks",
     "loss",
     "losses",
     "optimizer",

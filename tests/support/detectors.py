@@ -34,8 +34,24 @@ def grid_anchors() -> Array:
     return np.array(rows, np.float32)
 
 
-def small_detector(classes: int = 3, seed: int = 0, **options: Any) -> bytes:
-    """Returns a float32 TFLite file with a background column and `OPTIONS`, some of them other."""
+def small_detector(
+    classes: int = 3,
+    seed: int = 0,
+    *,
+    background: bool = True,
+    post_process: bool = True,
+    **options: Any,
+) -> bytes:
+    """Returns a float32 TFLite file.
+
+    Args:
+        classes: number of classes.
+        seed: random seed of the weights.
+        background: whether scores have a column for the background.
+        post_process: whether it ends in the operator, and not before it.
+        options: options of the operator in place of `OPTIONS`.
+    """
+    columns = classes + background
     b = ModelBuilder("tflite", seed)
     x = b.add_input((1, SIDE, SIDE, 3), name="image")
     codes: list[int] = []
@@ -48,15 +64,17 @@ def small_detector(classes: int = 3, seed: int = 0, **options: Any) -> bytes:
         if level is not None:
             assert side == CELLS[level]
             anchors = side * side * len(SIZES)
-            for outputs, columns in ((codes, 4), (logits, classes + 1)):
-                head = _conv(b, x, side, channels, columns * len(SIZES), 1)
-                shape = (1, anchors, columns)
+            for outputs, values in ((codes, 4), (logits, columns)):
+                head = _conv(b, x, side, channels, values * len(SIZES), 1)
+                shape = (1, anchors, values)
                 new = b.add_constant(np.array(shape, np.int32))
                 outputs.append(b.add_operator("RESHAPE", (head, new), shape))
     count = len(grid_anchors())
     boxes = b.add_operator("CONCATENATION", codes, (1, count, 4), axis=1)
-    joined = b.add_operator("CONCATENATION", logits, (1, count, classes + 1), axis=1)
-    scores = b.add_operator("LOGISTIC", (joined,), (1, count, classes + 1))
+    joined = b.add_operator("CONCATENATION", logits, (1, count, columns), axis=1)
+    scores = b.add_operator("LOGISTIC", (joined,), (1, count, columns))
+    if not post_process:
+        return b.build(boxes, scores)
     fields = {**OPTIONS, "num_classes": classes, **options}
     n = fields["max_detections"]
     first = b.add_operator(

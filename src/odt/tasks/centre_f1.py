@@ -1,0 +1,55 @@
+"""F1 of detections by their centres, for detectors that find where an object is, not its size.
+
+A detection is true if its centre is within a true box of its class that no better detection has.
+"""
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Array
+
+
+@dataclass(frozen=True, slots=True)
+class CentreCounts:
+    """Counts of detections of a set of photos.
+
+    Attributes:
+        true: detections in a true box.
+        false: other detections.
+        missed: true boxes without a detection.
+    """
+
+    true: int = 0
+    false: int = 0
+    missed: int = 0
+
+    @property
+    def f1(self) -> float:
+        """F1: the harmonic mean of precision and recall; NaN without boxes and detections."""
+        count = 2 * self.true + self.false + self.missed
+        return 2 * self.true / count if count else float("nan")
+
+    def __add__(self, other: "CentreCounts") -> "CentreCounts":
+        return CentreCounts(
+            self.true + other.true, self.false + other.false, self.missed + other.missed
+        )
+
+
+def count_centres(detections: Array, boxes: Array) -> CentreCounts:
+    """Returns the counts of a photo.
+
+    Args:
+        detections: detections (K, 6): class, score, y1, x1, y2, x2.
+        boxes: true boxes (M, 5): class, y1, x1, y2, x2; rows with a class below 0 are no boxes.
+    """
+    boxes = boxes[boxes[:, 0] >= 0]
+    free = np.ones(len(boxes), bool)
+    true = 0
+    for row in detections[np.argsort(-detections[:, 1], kind="stable")]:
+        centre = (row[2:4] + row[4:6]) / 2
+        inside = (boxes[:, 1:3] <= centre).all(1) & (centre <= boxes[:, 3:5]).all(1)
+        at = np.flatnonzero(free & inside & (boxes[:, 0] == row[0]))
+        if len(at):
+            free[at[0]] = False
+            true += 1
+    return CentreCounts(true, len(detections) - true, len(boxes) - true)
