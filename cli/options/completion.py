@@ -30,6 +30,19 @@ def items(
     return completed
 
 
+def list_items(
+    words: Collection[str], ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Items:
+    """Returns the lists that the user has typed, with words that begin with the last item."""
+    head, comma, _ = incomplete.rpartition(",")
+    return items([head + comma + word for word in words], ctx, param, incomplete)
+
+
+def complete_lists(words: Collection[str]) -> Complete:
+    """Returns the completion of a parameter whose value is some words separated by commas."""
+    return lambda ctx, param, incomplete: list_items(words, ctx, param, incomplete)
+
+
 def complete_words(words: Callable[[], Collection[str]]) -> Complete:
     """Returns the completion of a parameter whose values are some words."""
     return lambda ctx, param, incomplete: items(words(), ctx, param, incomplete)

@@ -38,12 +38,18 @@ class DataFolder(Option):
 
         Raises:
             OdtError: if such an option is given, too.
-            DataError: if the folder has no such files.
+            DataError: if the folder has no such files, or such an option names a folder.
         """
         folder = opts.get(str(self.name))
+        flags = {p.name: max(p.opts, key=len) for p in ctx.command.params}
+        kinds = {name: kind for name, kind in FILES.items() if name in flags}
+        for name in kinds:
+            if folder is None and os.path.isdir(path := opts.get(name) or ""):
+                raise DataError(
+                    f"{flags[name]}: must be a file, but {path} is a folder. Pass a folder of odt "
+                    f"gen-datafile as --data {path}."
+                )
         if folder is not None:
-            flags = {p.name: max(p.opts, key=len) for p in ctx.command.params}
-            kinds = {name: kind for name, kind in FILES.items() if name in flags}
             for name in (*kinds, "source"):
                 if opts.get(name) is not None:
                     raise OdtError(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from odt.cli.options.completion import complete_lists
 from odt.cli.options.fits import ARRAYS, BUILDERS, BUILT, FILES, LOCAL, NAMED, PUBLISHED, TABULAR
 from odt.cli.options.rows import declare
 from odt.cli.options.sections import Fits
@@ -255,7 +256,7 @@ class DatafileOptions:
            help="Rename and merge classes: OLD=NEW,… or a JSON file.")
     augment: str = declare(STEPS, "--augment", common=True,
            fits=Fits(),
-           default="",
+           default="", shell_complete=complete_lists(("flip", "shift=", "crop=", "noise=")),
            help="Data augmentation: flip, shift=PIXELS, crop=FRACTION, noise=STD.")
     augment_factor: int = declare(STEPS, "--augment-factor",
            fits=Fits("copies of samples", needs=("augment",)),

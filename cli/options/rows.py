@@ -32,6 +32,7 @@ DECLARED = "odt.cli"  # key of a field's metadata: its option
 
 # Types of Click by the forms of values.
 FORMS: Mapping[str, click.ParamType[Any]] = {
+    "augmentations": types.Augmentations(),
     "class weight": types.ClassWeights(),
     "duration": types.Duration(),
     "input shape": types.InputShape(),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odt.cli.options.completion import items
+from odt.cli.options.completion import items, list_items
 from odt.cli.options.sections import is_typed
 from odt.cli.output.spelling import spell
 from odt.errors import OptionError
@@ -383,6 +383,24 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         if not all(part.isdecimal() and int(part) for part in parts):
             self.fail(f"must be whole numbers above 0 such as 64,32, but got {value}.", param, ctx)
         return tuple(map(int, parts))
+
+
+class Augmentations(click.ParamType[str]):
+    """NAME[:VALUE],…: augmentations of training samples."""
+
+    name = "text"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """Returns the names that begin with what the user has typed after the last comma."""
+        from odt.core.data.augmentations.registry import BY_WORD
+
+        return list_items(BY_WORD, ctx, param, incomplete)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the text, which the trainer parses."""
+        return str(value)
 
 
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):

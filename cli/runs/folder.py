@@ -53,10 +53,11 @@ class FileRecord(TypedDict):
 
 
 class Start(TypedDict):
-    """A start of training: time in UTC, and the first epoch."""
+    """A start of training: time in UTC, the first epoch, and, once it ended, how long it took."""
 
     time: str
     epoch: int
+    seconds: NotRequired[float]
 
 
 class Record(TypedDict):
@@ -185,6 +186,7 @@ class RunFolder(RowLog):
     def begin(self) -> None:
         """Writes what is known before the first epoch: record, memory, changed files."""
         super().begin()
+        self._start = time.monotonic()
         self._rows = read_rows(self._folder / LOG)
         self._record["epochs"] = self.params["epochs"]
         self._record["starts"].append(
@@ -214,6 +216,7 @@ class RunFolder(RowLog):
         """Draws the curves and records how training ended."""
         stopped = self.trainer.stop_training
         self._record["state"] = STOPPED if stopped else FINISHED
+        self._record["starts"][-1]["seconds"] = round(time.monotonic() - self._start, 3)
         self._put(RECORD, json.dumps(self._record, indent=1))
         self._draw()
         if stopped:

@@ -78,7 +78,7 @@ class FitOptions:
     )
     augment: Any = option(
         None,
-        Form("text", "names of augmentations, with values", several="list"),
+        Form("augmentations", "names of augmentations, with values", several="list"),
         DATA,
         "Data augmentation: random changes of the training samples, different in each epoch, such "
         "as flip,shift:0.1,rotate:15. Repeatable. odt docs augmentation lists all.",

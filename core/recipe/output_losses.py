@@ -65,7 +65,7 @@ def output_loss(
         raise OptionError(
             "loss",
             f"must be given for {graph.label(output)}, which ends in neither SOFTMAX nor LOGISTIC",
-            remedy=f"Give one of {loss_choices()}.",
+            remedy=f"Give `mean_squared_error` for a regression; all losses: {loss_choices()}.",
         )
     name, values = parse_loss(name)
     row = LOSSES[name]

@@ -177,7 +177,7 @@ def test_report_and_compare_runs(tmp_path: Path) -> None:
     y = np.fromfile(MLP_SM / "expected.bin", np.float32).reshape(-1, 10)[:6]
     odt.report(record, x, y, wrong=2)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "6 given samples" in page
+    assert "6 test samples" in page
     assert page.partition("Samples predicted right: ")[0].count("<figure") <= 2
     with pytest.raises(odt.OptionError, match="must be given together"):
         odt.report(folder, x)

@@ -27,6 +27,9 @@ def completed(*words: str) -> list[str]:
         (("docs", "glos"), ["glossary"]),
         (("docs", "xyzzy"), []),
         (("gen-datafile", "fashion_"), ["fashion_mnist"]),
+        (("train", "m.tflite", "--augment", "ro"), ["rotate"]),
+        (("train", "m.tflite", "--augment", "flip,shift:0.1,c"), ["flip,shift:0.1,crop"]),
+        (("gen-datafile", "--augment", "flip,n"), ["flip,noise="]),
     ],
 )
 def test_words_are_completed(words: tuple[str, ...], values: list[str]) -> None:

@@ -138,3 +138,14 @@ def test_targets_of_other_classes_name_the_way_to_as_many_outputs(
         "train", folder / "m.tflite", "--load-input", x, "--load-expected", tmp_path / "y.npy"
     )
     assert "odt replace-head with --classes 5." in result.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "check", "predict"])
+def test_a_folder_as_the_file_of_inputs_is_sent_to_data(folder: Path, command: str) -> None:
+    data = folder / "data"
+    result = odt(command, folder / "m.tflite", "--load-input", data)
+    assert result.exit_code == 1
+    assert result.stderr.endswith(
+        f"--load-input: must be a file, but {data} is a folder. Pass a folder of odt gen-datafile "
+        f"as --data {data}.\n"
+    )

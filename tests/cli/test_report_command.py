@@ -194,7 +194,7 @@ def test_test_data_may_be_given(run: Path, tmp_path: Path) -> None:
     files = ["--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin"]
     odt("report", run, *files, "--wrong", 2, "-o", tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text(encoding="utf-8")
-    assert "96 given samples, loss " in text
+    assert "96 test samples, loss " in text
     assert text.partition("Samples predicted right: ")[0].count("<figure") == 2
     alone = CliRunner().invoke(main, ["report", str(run), *map(str, files[:2])])
     assert "--load-input: must come with --load-expected" in alone.stderr
@@ -300,6 +300,8 @@ def test_a_page_allows_no_script_and_no_other_host(text: str) -> None:
         ("run.json", '{"files": "x"}'),
         ("run.json", '{"files": {"model": {"path": 1, "bytes": 1, "sha256": "x"}}}'),
         ("run.json", '{"starts": [1]}'),
+        ("run.json", '{"starts": [{"time": "", "epoch": 1, "seconds": -1}]}'),
+        ("run.json", '{"starts": [{"time": "", "epoch": 1, "seconds": NaN}]}'),
         ("run.json", "[" * 100_000),
         ("run.json", '{"outputs": {"--log": 7}}'),
         ("log.jsonl", '{"epoch": 1, "seconds": 1, "loss": Infinity}\n'),

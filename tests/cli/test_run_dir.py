@@ -7,6 +7,7 @@ import re
 import signal
 import struct
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from support.paths import MLP_SM
 from support.processes import start, wait_for
 
+import odt
 from odt.cli.main import main
 from odt.cli.runs.events import crc32c
 from odt.core.checkpoints.resume import read_resume
@@ -74,6 +76,21 @@ def test_the_log_has_the_figures_of_the_epoch_lines(tmp_path: Path) -> None:
     with (tmp_path / "run" / "log.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert [{k: float(v) for k, v in line.items()} for line in table] == rows
+
+
+def test_the_time_of_a_run_is_that_of_all_its_starts(tmp_path: Path) -> None:
+    """With validation and the results before training; of the steps if it was killed."""
+    folder = tmp_path / "run"
+    begun = time.monotonic()
+    assert train(*LINE, "--epochs", 2, "--run-dir", folder).exit_code == 0
+    assert train("--run-dir", folder, "--epochs", 3).exit_code == 0
+    taken = time.monotonic() - begun
+    steps = sum(row["seconds"] for row in rows_of(folder)[1:])
+    assert steps < odt.read_run(folder).seconds < taken
+    record = json.loads((folder / "run.json").read_text())
+    del record["starts"][1]["seconds"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert odt.read_run(folder).seconds == pytest.approx(steps)
 
 
 def test_the_last_checkpoint_is_the_last_epoch_and_the_best_the_best(tmp_path: Path) -> None:

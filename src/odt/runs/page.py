@@ -27,7 +27,7 @@ from odt.runs.run import (
     run_names,
 )
 from odt.runs.shared_text import file_name, without_folders
-from odt.text import figure, size
+from odt.text import duration, figure, size
 
 # Only the page's own styles and the pictures within it; no scripts.
 POLICY = (
@@ -192,7 +192,7 @@ def cards(run: Run) -> str:
     first = run.rows[0] if run.rows and not run.rows[0]["epoch"] else None
     if first and first.get(run.monitor) is not None:
         shown[f"{run.monitor} before training"] = figure(first[run.monitor])
-    shown["time of all steps"] = f"{run.seconds:.1f} s"
+    shown["time"] = duration(run.seconds)
     shown["state"] = str(run.record.get("state", "unfinished"))
     cells = (f'<div class="card">{escape(k)}<b>{escape(v)}</b></div>' for k, v in shown.items())
     return f'<div class="cards">{"".join(cells)}</div>'

@@ -29,6 +29,7 @@ MEMORY = "memory.json"
 WARNINGS = "warnings.txt"
 PAGE = "report.html"
 MAX_BYTES = 1 << 24  # of a file of the folder besides the log and binary files
+MAX_SECONDS = 1e9  # of a start
 POSITION = ("epoch", "step", "seconds", "learning_rate")  # names in a row besides loss and metrics
 
 
@@ -98,8 +99,11 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Time of all training steps."""
-        return float(sum(row["seconds"] for row in self.trained))
+        """Time of training; of its steps alone if the run was killed or still trains."""
+        times = [start.get("seconds") for start in self.record.get("starts", [])]
+        if not times or None in times:
+            times = [row["seconds"] for row in self.trained]
+        return float(sum(times))
 
 
 def monitored(name: str, rows: Sequence[Row]) -> str:
@@ -197,8 +201,11 @@ def _describes_file(value: Any) -> bool:
 
 
 def _describes_start(value: Any) -> bool:
-    """Whether a value has time and first epoch of a start."""
-    return isinstance(value, dict) and {"time", "epoch"} <= value.keys()
+    """Whether a value has time and first epoch of a start, and how long it trained if it ended."""
+    if not isinstance(value, dict) or not {"time", "epoch"} <= value.keys():
+        return False
+    seconds = value.get("seconds", 0)
+    return type(seconds) in (int, float) and 0 <= seconds < MAX_SECONDS
 
 
 def charts_of(run: Run) -> list[Chart]:

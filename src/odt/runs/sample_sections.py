@@ -86,7 +86,7 @@ def sample_sections(
             per_sample=True,
             progress=progress,
         )
-    where = "given" if new_data else "validation"
+    where = "test" if new_data else "validation"
     weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     origin = origin_of(inputs[0], data.inputs[0].spec.size)

@@ -203,6 +203,7 @@ def test_a_linear_head_learns_with_a_loss(tmp_path: Path) -> None:
     refused = trained(tmp_path, targets)
     assert refused.exit_code == 1
     assert "which ends in neither SOFTMAX nor LOGISTIC" in refused.stderr
+    assert "Give mean-squared-error for a regression; all losses: " in refused.stderr
     options = ("--loss", "mse", "--num-of-trainable-ops", 1, "--learning-rate", 0.01)
     result = trained(tmp_path, targets, *options, "--metric", "mean-absolute-error")
     assert last_value(result) < 0.1
