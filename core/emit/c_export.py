@@ -7,7 +7,9 @@ import numpy as np
 
 from odt.core.emit.c_data import DataBlock
 from odt.core.emit.c_literals import array_bytes
-from odt.core.emit.model_image import IntegerSpan, ModelImage, Span
+from odt.core.emit.model_image import ModelImage, Span, WholeSpan
+from odt.core.emit.stored_forms import StoredFloat16
+from odt.core.model.dequantize import FLOAT16
 
 SHARED = 256  # bytes: smaller constants of kernels are not searched for in the file
 
@@ -16,9 +18,9 @@ WRITE_VALUES = """typedef struct {
   const float *values;
   int rank;
   struct { int32_t count, step; } axes[RANK];
-} file_order;
+} file_orders;
 
-static int write_values(WRITER write, void *context, const file_order *order) {
+static int write_values(WRITER write, void *context, const file_orders *order) {
   float block[64];
   int32_t at[RANK] = {0};
   int32_t value = 0;
@@ -62,6 +64,42 @@ static int write_integers(WRITER write, void *context, const file_integers *a) {
 }
 """
 
+# Writes numbers as float16, a block at a time. Ties go to even numbers, as in IEEE 754.
+WRITE_HALVES = """typedef struct {
+  const float *values;
+  int32_t count;
+} file_halves;
+
+static uint16_t half(float value) {
+  float size = fabsf(value);
+  uint32_t bits, sign;
+  memcpy(&sign, &value, sizeof sign);
+  memcpy(&bits, &size, sizeof bits);
+  sign = sign >> 16 & 0x8000;
+  if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00); /* not a number */
+  if (bits >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 2^16: infinite */
+  if (bits < 0x38800000) { /* 2^-14: subnormal. The last bit of 0.5 is that of these numbers. */
+    size += 0.5f;
+    memcpy(&bits, &size, sizeof bits);
+    return (uint16_t)(sign | (bits - 0x3f000000));
+  }
+  bits += 0xfff + (bits >> 13 & 1); /* rounds, and may carry into the exponent */
+  return (uint16_t)(sign | ((bits - 0x38000000) >> 13));
+}
+
+static int write_halves(WRITER write, void *context, const file_halves *a) {
+  uint16_t block[64];
+  for (int32_t i = 0, filled = 0; i < a->count; i++) {
+    block[filled++] = half(a->values[i]);
+    if (filled == 64 || i == a->count - 1) {
+      if (write(context, block, sizeof *block * (size_t)filled)) return 1;
+      filled = 0;
+    }
+  }
+  return 0;
+}
+"""
+
 
 class _Piece(NamedTuple):
     """Successive bytes of the file.
@@ -72,6 +110,7 @@ class _Piece(NamedTuple):
         address: where they are in memory, in C.
         axes: count and step of each axis of values in another order; () if they are in order.
         integers: for a bias, the fields of `file_integers` after `values`; () for others.
+        halves: number of values that the file has as float16; 0 for others.
     """
 
     offset: int
@@ -79,16 +118,30 @@ class _Piece(NamedTuple):
     address: str
     axes: tuple[tuple[int, int], ...] = ()
     integers: tuple[str, ...] = ()
+    halves: int = 0
 
     @property
     def entry(self) -> str:
         """The piece in the table of pieces: bytes that are written as they are, or a mark.
 
-        Size 0 marks values in another order, size 0 without address a bias.
+        Size 0 marks values in another order, size 0 without address a bias, and size 1 without
+        address values of float16.
         """
+        if self.halves:
+            return "{0, 1}"
         if self.integers:
             return "{0, 0}"
         return f"{{{self.address}, {0 if self.axes else self.nbytes}}}"
+
+    @property
+    def fields(self) -> str:
+        """The fields of the piece in the table of those that are written alike."""
+        if self.halves:
+            return f"{self.address}, {self.halves}"
+        if self.integers:
+            return ", ".join((self.address, *self.integers))
+        axes = ", ".join(f"{{{count}, {step}}}" for count, step in self.axes)
+        return f"{self.address}, {len(self.axes)}, {{{axes}}}"
 
 
 def export_function(
@@ -111,37 +164,31 @@ def export_function(
     """
     pieces = [*_pieces(image, constants, block)]
     upper = name.upper()
-    rank = max((len(piece.axes) for piece in pieces), default=0)
-    if rank:
-        text = WRITE_VALUES.replace("RANK", str(rank)).replace("WRITER", f"{name}_writer")
-        yield from text.splitlines()
-        yield ""
+    orders = [p for p in pieces if p.axes]
     biases = [p for p in pieces if p.integers]
-    if biases:
-        yield from WRITE_INTEGERS.replace("WRITER", f"{name}_writer").splitlines()
+    halves = [p for p in pieces if p.halves]
+    rank = str(max((len(p.axes) for p in orders), default=0))
+    writers = {WRITE_VALUES: orders, WRITE_INTEGERS: biases, WRITE_HALVES: halves}
+    for text in [text for text, those in writers.items() if those]:
+        yield from text.replace("RANK", rank).replace("WRITER", f"{name}_writer").splitlines()
         yield ""
     yield f"int {name}_export({name}_writer write, void *context) {{"
     yield "  static const struct { const void *bytes; uint32_t size; } pieces[] = {"
     yield from (f"    {p.entry}," for p in pieces)
     yield "  };"
-    orders = [p for p in pieces if p.axes]
-    if orders:
-        yield "  static const file_order orders[] = {"
-        for p in orders:
-            axes = ", ".join(f"{{{count}, {step}}}" for count, step in p.axes)
-            yield f"    {{{p.address}, {len(p.axes)}, {{{axes}}}}},"
-        yield "  };"
-        yield "  const file_order *order = orders;"
-    if biases:
-        yield "  static const file_integers integers[] = {"
-        yield from (f"    {{{', '.join((p.address, *p.integers))}}}," for p in biases)
-        yield "  };"
-        yield "  const file_integers *bias = integers;"
+    yield from _table(orders, "order", "orders")
+    yield from _table(biases, "bias", "integers")
+    yield from _table(halves, "weight", "halves")
     yield f"  if (!is_ready) return {upper}_NOT_READY;"
     yield "  int failed = 0;"
     if averages:
         yield "  exchange_averages();"
     yield "  for (size_t k = 0; k < sizeof pieces / sizeof *pieces && !failed; k++) {"
+    if halves:
+        yield "    if (pieces[k].size && !pieces[k].bytes) {"
+        yield "      failed = write_halves(write, context, weight++);"
+        yield "      continue;"
+        yield "    }"
     yield "    if (pieces[k].size) failed = write(context, pieces[k].bytes, pieces[k].size);"
     if orders:
         yield "    else if (pieces[k].bytes) failed = write_values(write, context, order++);"
@@ -155,12 +202,21 @@ def export_function(
     yield ""
 
 
+def _table(pieces: Sequence[_Piece], row: str, table: str) -> Iterator[str]:
+    """Yields a table of pieces that are written alike, and a pointer to the next one, `row`."""
+    if pieces:
+        yield f"  static const file_{table} {table}[] = {{"
+        yield from (f"    {{{piece.fields}}}," for piece in pieces)
+        yield "  };"
+        yield f"  const file_{table} *{row} = {table};"
+
+
 def _pieces(
     image: ModelImage, constants: Sequence[tuple[bytes, str]], block: DataBlock
 ) -> Iterator[_Piece]:
     """Yields the whole file: weights, constants that are equal in kernels, and the rest between."""
     pieces = [_weights(span) for span in image.spans]
-    pieces += [_integers(span, block) for span in image.integers]
+    pieces += [_whole(span, block) for span in image.wholes]
     ranges = [(p.offset, p.offset + p.nbytes) for p in pieces]
     for data, address in constants:
         at = image.data.find(data) if len(data) >= SHARED else -1
@@ -184,12 +240,14 @@ def _weights(span: Span) -> _Piece:
     return _Piece(span.offset, span.nbytes, address, () if in_order else span.axes)
 
 
-def _integers(span: IntegerSpan, block: DataBlock) -> _Piece:
-    """Returns the piece for a weight that is integers in the file; `block` gets its constants."""
+def _whole(span: WholeSpan, block: DataBlock) -> _Piece:
+    """Returns the piece for a weight that is not float32 in the file; `block` gets constants."""
     address = f"AT(weights_{span.array}, 0)"
-    bias = span.bias
-    if bias is None:
+    form = span.form
+    if form is None:
         return _Piece(span.offset, span.nbytes, address)
-    constants = bias.before, bias.integers, 1 / bias.scale.astype(np.float64)
-    operands = *(block.address(array_bytes(a)) for a in constants), str(bias.integers.size)
+    if isinstance(form, StoredFloat16):
+        return _Piece(span.offset, span.nbytes, address, halves=span.nbytes // FLOAT16.itemsize)
+    constants = form.before, form.integers, 1 / form.scale.astype(np.float64)
+    operands = *(block.address(array_bytes(a)) for a in constants), str(form.integers.size)
     return _Piece(span.offset, span.nbytes, address, integers=operands)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.emit.stored_bias import StoredBias
+from odt.core.emit.stored_forms import StoredForm
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 ONE = np.float32(1).view(np.uint32)  # the first number; all others are finite, too
 MOST = np.float32(np.inf).view(np.uint32) - ONE  # numbers of finite floats from ONE on
-PROBES = 2, 120  # range of the integers with which an exporter runs
+PROBES = 2, 120  # range of the integers of 8 bits with which an exporter runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +55,24 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class IntegerSpan:
-    """The integers of a whole array in the file.
+class WholeSpan:
+    """A whole array in the file.
 
     Attributes:
         offset: the first byte in the file.
         array: number of the array.
         nbytes: bytes in the file.
-        bias: how the file stores real numbers; None if the array is these integers.
+        form: how the file stores real numbers; None if it has the integers of the array.
     """
 
     offset: int
     array: int
     nbytes: int
-    bias: StoredBias | None
+    form: StoredForm | None
 
     def data(self, a: Array) -> bytes:
         """Returns the bytes that the file has."""
-        return integer_bytes(a, self.bias)
+        return stored_bytes(a, self.form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class ModelImage:
     Attributes:
         data: its bytes, with any bytes in the spans.
         spans: values of arrays of float32, in order of their places.
-        integers: the other arrays. They and the spans do not overlap.
+        wholes: the other arrays. They and the spans do not overlap.
     """
 
     data: bytes
     spans: Sequence[Span]
-    integers: Sequence[IntegerSpan]
+    wholes: Sequence[WholeSpan]
 
     def file(self, arrays: Sequence[Array]) -> bytes:
         """Returns the file for values of the arrays."""
@@ -95,20 +95,20 @@ class ModelImage:
         for span in self.spans:
             values = span.values(arrays[span.array])
             file[span.offset : span.offset + span.nbytes] = values.astype("<f4").tobytes()
-        for whole in self.integers:
+        for whole in self.wholes:
             file[whole.offset : whole.offset + whole.nbytes] = whole.data(arrays[whole.array])
         return bytes(file)
 
 
-def integer_bytes(a: Array, bias: StoredBias | None) -> bytes:
-    """Returns the integers of an array as a file has them."""
-    return (a if bias is None else bias.integers_of(a)).tobytes()
+def stored_bytes(a: Array, form: StoredForm | None) -> bytes:
+    """Returns the values of an array as a file has them."""
+    return (a if form is None else form.stored(a)).tobytes()
 
 
 def model_image(
     export: Callable[[Path], None],
     arrays: Sequence[Array],
-    biases: Mapping[int, StoredBias],
+    forms: Mapping[int, StoredForm],
     path: str,
 ) -> ModelImage:
     """Returns the image of the file that an exporter writes.
@@ -116,20 +116,20 @@ def model_image(
     Args:
         export: writes the file for the values that the arrays have.
         arrays: arrays that training changes: of float32, or of integers as the file has them.
-        biases: number of an array of float32 → how the file stores it as integers.
+        forms: number of an array of float32 → how the file stores it in another type.
         path: path of the model, for messages.
 
     Raises:
         UnsupportedError: if values that training changes are in the file in another form.
     """
-    reals = [k for k, a in enumerate(arrays) if a.dtype == np.float32 and k not in biases]
+    reals = [k for k, a in enumerate(arrays) if a.dtype == np.float32 and k not in forms]
     others = [k for k in range(len(arrays)) if k not in reals]
     count = sum(arrays[k].size for k in reals)
     rng = np.random.default_rng(0)
     with _restored(arrays), tempfile.TemporaryDirectory() as folder:
 
         def export_numbers(numbers: Array) -> tuple[bytes, dict[int, bytes]]:
-            """Returns the file for numbers of the reals, and the integers of other arrays."""
+            """Returns the file for numbers of the reals, and the bytes of other arrays."""
             values = numbers.astype(np.uint32).view(np.float32)
             at = 0
             for k in reals:
@@ -137,33 +137,34 @@ def model_image(
                 a[...] = values[at : at + a.size].reshape(a.shape)
                 at += a.size
             for k in others:
-                scale = biases[k].scale if k in biases else 1
-                arrays[k][...] = rng.integers(*PROBES, arrays[k].shape) * scale
+                form, shape = forms.get(k), arrays[k].shape
+                arrays[k][...] = form.sample(rng) if form else rng.integers(*PROBES, shape)
             file = Path(folder, "model")
             export(file)
-            integers = {k: integer_bytes(arrays[k], biases.get(k)) for k in others}
-            return file.read_bytes(), integers
+            data = {k: stored_bytes(arrays[k], forms.get(k)) for k in others}
+            return file.read_bytes(), data
 
-        can_probe = all(arrays[k].dtype.itemsize == 1 or k in biases for k in others)
+        can_probe = all(arrays[k].dtype.itemsize == 1 or k in forms for k in others)
         if can_probe and count <= MOST // 2:  # two files have different numbers
             numbers = ONE + np.arange(count)
-            one, integers_of_one = export_numbers(numbers)
+            one, data_of_one = export_numbers(numbers)
             # In reverse, and after all numbers of the first file: `_spans` compares both.
-            other, integers_of_other = export_numbers(numbers[::-1] + count)
+            other, data_of_other = export_numbers(numbers[::-1] + count)
             spans = _spans(one, other, arrays, reals)
-            integers = [
-                IntegerSpan(at, k, len(integers_of_one[k]), biases.get(k))
+            wholes = [
+                WholeSpan(at, k, len(data_of_one[k]), forms.get(k))
                 for k in others
-                for at in _places(one, other, integers_of_one[k], integers_of_other[k])
+                for at in _places(one, other, data_of_one[k], data_of_other[k])
             ]
-            image = ModelImage(one, spans, integers)
+            image = ModelImage(one, spans, wholes)
             has_reals = sum(span.nbytes for span in spans) >= 4 * count
-            has_integers = {span.array for span in integers} == {*others}
-            if has_reals and has_integers and image.file(arrays) == other:
+            has_others = {span.array for span in wholes} == {*others}
+            if has_reals and has_others and image.file(arrays) == other:
                 return image
     raise UnsupportedError(
-        f"{path}: must hold all weights that train as float32, or as integers with `qas=`, to be "
-        "exported by a C program, but has some in another form or file. Give `export=False`."
+        f"{path}: must hold all weights that train as float32 or float16, or as integers with "
+        "`qas=`, to be exported by a C program, but has some in another form or file. "
+        "Give `export=False`."
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from model_builder import ModelBuilder
 from support.c_programs import COMPILER, Program, batches, build, kernel_objects, one
+from support.model_forms import FORMS, write_form
 from support.onnx_files import OnnxFile, value
 from support.onnx_networks import convolutions
 from support.paths import ROOT
@@ -113,6 +114,39 @@ def test_integers_that_train_are_exported(model: str, tmp_path: Path) -> None:
     program, expected = train(path, tmp_path, optimizer=odt.SGD(1e-4, momentum=0.9), qas=True)
     assert program.file() == (0, expected)
     assert len(expected) == path.stat().st_size
+
+
+@pytest.mark.parametrize("form", ["float16", "circle of float16", "float16 buffers outside"])
+def test_weights_of_float16_are_exported(form: str, tmp_path: Path) -> None:
+    path = tmp_path / ("model.circle" if "circle" in form else "model.tflite")
+    write_form(FORMS[form], path)
+    before = path.read_bytes()
+    program, expected = train(path, tmp_path, optimizer=odt.Adam(0.01))
+    assert program.file() == (0, expected)
+    assert len(expected) == len(before)
+    assert expected != before
+
+
+def test_weights_are_rounded_to_float16_as_by_numpy(tmp_path: Path) -> None:
+    """To even numbers, into and out of subnormal ones, and to infinity."""
+    path = tmp_path / "model.tflite"
+    write_form(FORMS["float16"], path)
+    program, _ = train(path, tmp_path, learning_rate=0.1)
+    sizes = [int(np.prod(w["shape"])) for w in program.manifest["weights"]]
+    rng = np.random.default_rng(0)
+    steps = np.array([-0x1001, -0x1000, -0xFFF, -1, 0, 1, 0xFFF, 0x1000, 0x1001])
+    for _ in range(100):
+        # Numbers of float16, those half-way to the next ones, and the next ones of float32.
+        halves = rng.integers(0, 2**16, sum(sizes), np.uint16).view(np.float16)
+        bits = halves.astype(np.float32).view(np.uint32) + rng.choice(steps, halves.size)
+        weights = bits.astype(np.uint32).view(np.float32)
+        weights[np.isnan(weights)] = 2.0**-25
+        assert program.set_weights(weights.tobytes()) == 0
+        _, file = program.file()
+        with np.errstate(over="ignore"):
+            expected = weights.astype("<f2")
+        for values in np.split(expected, np.cumsum(sizes)[:-1]):
+            assert values.tobytes() in file
 
 
 def test_weights_that_get_other_scales_are_not_exported(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from odt.core.emit.device import stack_nbytes
 from odt.core.emit.model_image import ModelImage, model_image
 from odt.core.emit.project import check_name, identifier, project
 from odt.core.emit.step_program import StepProgram, step_program
-from odt.core.emit.stored_bias import stored_biases
+from odt.core.emit.stored_forms import StoredForm, stored_biases, stored_halves
 from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.recipe.option_values import check_option
 from odt.core.storage.reading import unwritable
@@ -174,14 +174,17 @@ def _image(session: Session, program: StepProgram) -> ModelImage:
     """Returns the file that the program exports.
 
     Raises:
-        UnsupportedError: if it does not hold all weights as float32 or as integers that train.
+        UnsupportedError: if it does not hold all weights as float32 or float16, or as integers
+            that train.
     """
     arrays = [weights.values for weights in program.weights]
     tensors = session.build().parameters.tensors
     changed = {i for i, a in tensors.items() if a.dtype.kind == "f"}
-    forms = dict(stored_biases(session.recipe.lowered.part, changed))
-    biases = {k: forms[i] for k, i in enumerate(tensors) if i in forms}
-    return model_image(partial(exports.export, session), arrays, biases, session.model.path)
+    lowered = session.recipe.lowered
+    forms: dict[int, StoredForm] = dict(stored_biases(lowered.part, changed))
+    forms |= stored_halves(lowered.unrolled, lowered.dequantized)
+    others = {k: forms[i] for k, i in enumerate(tensors) if i in forms}
+    return model_image(partial(exports.export, session), arrays, others, session.model.path)
 
 
 def _check_folder(folder: Path) -> None:
