@@ -29,6 +29,22 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
 
 def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the values of all parameters of a call, in their order."""
+    given, places = len(args), self._places
+    values = [*args, *self._defaults_in_order[given:]]
+    for name, value in kwargs.items():
+        place = places.get(name, -1)
+        if place < given:
+            return _from_names(self, args, kwargs)
+        values[place] = value
+    # By identity: an array that is compared with MISSING has no truth value.
+    is_missing = any(value is MISSING for value in values[given : self._required])
+    if is_missing or len(values) != self._positional:
+        return _from_names(self, args, kwargs)
+    return values
+
+
+def _from_names(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns what `_with_defaults` does, for calls that are wrong or need factories, too."""
     # With too many arguments, the counts below differ.
     arguments = dict(zip(self.__match_args__, args, strict=False)) | kwargs
     values = self._defaults | arguments
@@ -123,6 +139,8 @@ def _with_slots(cls: Any) -> Any:
     cost nothing; to set them later takes 10 µs.
     """
     members = fields(cls)
+    factories = {f.name: f.default_factory for f in members if f.default_factory is not MISSING}
+    without_default = [f for f in members if f.init and f.default is MISSING]
     parameters = {f.name: None for f in members if f.init}.keys()
     by_position = cls.__match_args__ == (*parameters,)
     compared = [f.name for f in members if f.compare]
@@ -134,10 +152,12 @@ def _with_slots(cls: Any) -> Any:
         "__qualname__": cls.__qualname__,
         "_parameters": parameters,
         "_positional": len(parameters) if by_position else None,
+        "_places": {name: place for place, name in enumerate(parameters)},
+        # Parameters that a call may leave out have their default; factories are called elsewhere.
+        "_required": len(parameters) if factories else len(without_default),
+        "_defaults_in_order": tuple(f.default for f in members if f.init),
         "_defaults": {f.name: f.default for f in members if f.default is not MISSING},
-        "_factories": {
-            f.name: f.default_factory for f in members if f.default_factory is not MISSING
-        },
+        "_factories": factories,
         "_compared": _getter(compared),
         "_hashed": _getter(hashed),
     }

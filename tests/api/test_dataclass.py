@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, field, fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from odt.dataclass import dataclass
@@ -35,6 +36,16 @@ class Standard:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "e", self.a + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Positional:
+    """All parameters by position, as most classes have them."""
+
+    a: Any
+    b: Any
+    c: int = 3
+    d: str = "d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +105,40 @@ def test_a_class_may_have_no_fields() -> None:
     assert Empty() == Empty()
     assert hash(Empty()) == hash(Empty())
     assert repr(Empty()) == "Empty()"
+
+
+ARRAY = np.arange(3)
+CALLS: list[tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]] = [
+    ((1, 2), {}, (1, 2, 3, "d")),
+    ((1, 2, 4), {}, (1, 2, 4, "d")),
+    ((1, 2), {"d": "x"}, (1, 2, 3, "x")),
+    ((1,), {"b": ARRAY}, (1, ARRAY, 3, "d")),
+    ((), {"d": "x", "b": 2, "a": ARRAY}, (ARRAY, 2, 3, "x")),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "values"), CALLS)
+def test_arguments_and_defaults_have_their_places(
+    args: tuple[Any, ...], kwargs: dict[str, Any], values: tuple[Any, ...]
+) -> None:
+    result = Positional(*args, **kwargs)
+    assert all(
+        value is expected
+        for value, expected in zip((result.a, result.b, result.c, result.d), values, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((1,), {}),
+        ((1,), {"c": 4}),
+        ((1, 2), {"z": 1}),
+        ((1, 2), {"b": 2}),
+        ((1, 2, 3, 4, 5), {}),
+        ((), {"b": 1}),
+    ],
+)
+def test_other_arguments_are_type_errors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Positional(*args, **kwargs)
