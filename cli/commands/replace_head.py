@@ -3,8 +3,13 @@
 import click
 
 import odt
-from odt.cli.options.shared import model_argument, require, signature_option
-from odt.cli.options.types import Numbers
+from odt.cli.options.shared import (
+    max_detections_option,
+    model_argument,
+    require,
+    signature_option,
+)
+from odt.cli.options.types import ClassList, Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.spelling import spell
 from odt.cli.output.training_log import warnings_as_lines
@@ -18,16 +23,16 @@ from odt.models.creation import Activation
 @signature_option
 @click.option(
     "--classes",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Number of classes of the new output; with --activation linear its number of values.",
+    type=ClassList(),
+    help="Number of classes of the new output, or their names, which a detector needs; with "
+    "--activation linear its number of values.",
 )
 @click.option(
     "--like",
     type=click.Path(),
     metavar="DATA",
     help="Data file, instead of --classes. The file of expected outputs beside it determines "
-    "number, names and kind of the classes.",
+    "number, names and kind of the classes; for a detector it has boxes.",
 )
 @click.option(
     "--activation",
@@ -57,6 +62,13 @@ from odt.models.creation import Activation
     "the last layer with weights]",
 )
 @click.option(
+    "--classifier",
+    is_flag=True,
+    help="Make a classifier of whole samples of a detector, or of another model with several "
+    "outputs or positions, without these outputs. --after implies it.",
+)
+@max_detections_option
+@click.option(
     "--seed",
     type=click.IntRange(0),
     default=0,
@@ -66,12 +78,14 @@ from odt.models.creation import Activation
 def command(
     model: str,
     signature: str | None,
-    classes: int | None,
+    classes: int | tuple[str, ...] | None,
     like: str | None,
     activation: Activation | None,
     hidden: tuple[int, ...] | None,
     output: str | None,
     after: int | None,
+    classifier: bool,
+    max_detections: int | None,
     seed: int,
 ) -> None:
     """Replace the last layers of MODEL with new ones for another task (transfer learning).
@@ -81,6 +95,9 @@ def command(
     name the new output. Class names are replaced by those of --like, or removed. Training info is
     removed; other metadata stays. If the features have axes between batch and channels, such as
     height and width, the new layers average over them.
+
+    A detector gets new classes: only the layers that compute the class scores of each anchor or
+    cell are replaced. Boxes, anchors, all other layers and metadata stay.
     """
     path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
@@ -96,6 +113,8 @@ def command(
             activation=activation,
             hidden=hidden or (),
             after=base.after if after is None else after,
+            classifier=classifier,
+            max_detections=max_detections,
             seed=seed,
             show=lines.append,
         )

@@ -24,6 +24,7 @@ from odt.cli.options.shared import (
     checkpoint_option,
     hyper_parameter_options,
     interface_options,
+    max_detections_option,
     metric_option,
     model_argument,
     schedule_options,
@@ -42,6 +43,7 @@ from odt.errors import LostFileError
 @click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
 @interface_options
+@max_detections_option
 @data_folder("train", validated=True)
 @data_options
 @sequence_options

@@ -38,6 +38,7 @@ model_argument = click.argument("model", type=click.Path(), shell_complete=compl
 signature_option = keyword_options(MODEL_OPTIONS, "signature")
 input_options = keyword_options(MODEL_OPTIONS, "input_shapes", "input_values")
 interface_options = combine(signature_option, input_options)
+max_detections_option = keyword_options(MODEL_OPTIONS, "max_detections")
 sequence_options = keyword_options(MODEL_OPTIONS, "sequence_length", "return_sequences")
 check_data_option = keyword_options(FIT_OPTIONS, "check_data")
 batch_size_option = recipe_options("batch_size")

@@ -403,6 +403,29 @@ class Augmentations(click.ParamType[str]):
         return str(value)
 
 
+class ClassList(click.ParamType["int | tuple[str, ...]"]):
+    """N or NAME,NAME,…: the number of classes, or their names."""
+
+    name = "classes"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the forms of a value, for the help."""
+        return "N|NAME,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | tuple[str, ...]:
+        """Parses the text of a value."""
+        names = tuple(name.strip() for name in str(value).split(","))
+        if not all(names):
+            self.fail(f"must be a number or names such as red,white, but got {value}.", param, ctx)
+        if len(names) > 1 or not names[0].lstrip("-").isdecimal():
+            return names
+        if int(value) < 1:
+            self.fail(f"must be at least 1, but got {value}.", param, ctx)
+        return int(value)
+
+
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
     """[NAME=]SHAPE: an input and its shape, such as 1x16000; a single input needs no name."""
 

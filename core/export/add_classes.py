@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.head_metadata import kept_metadata
-from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import (
+    buffer_entry,
+    drop_unused_buffers,
+    model_tables,
+    packed_model,
+)
 from odt.core.export.shared_weights import readers_of
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.tflite_metadata import NAME
@@ -64,7 +69,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     entries, archive = kept_metadata(model, range(len(model.graph.inputs)), output, names)
     for name in {ENTRY, NAME} & entries.keys():
         buffers[model.metadata[name]] = buffer_entry(entries[name])
-    _drop_unused(tables)
+    drop_unused_buffers(tables)
     packed = packed_model(model, tables, archive)
     model.check_file()
     return parse_model(memoryview(packed), model.path, model.signature)
@@ -154,12 +159,3 @@ def _results_behind(model: Model, operators: Collection[int]) -> set[int]:
         if not results.isdisjoint(node.inputs):
             results.update(node.outputs)
     return results
-
-
-def _drop_unused(tables: dict[str, Any]) -> None:
-    """Empties the buffers of the old weights, unless something else refers to them."""
-    used = {t.get("buffer", 0) for g in tables["subgraphs"] for t in g["tensors"]}
-    used |= {entry.get("buffer", 0) for entry in tables.get("metadata", ())}
-    used |= set(map(int, tables.get("metadata_buffer", ())))
-    for k in set(range(len(tables["buffers"]))) - used:
-        tables["buffers"][k] = {}

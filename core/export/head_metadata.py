@@ -11,8 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odt.core.export.record_metadata import LABELS, encode_metadata, label_file, labels_entry
-from odt.core.formats.flatbuffer.tflite_metadata import NAME, associated_file, read_metadata
+from odt.core.export.record_metadata import (
+    AUTHOR,
+    LABELS,
+    PARSER,
+    encode_metadata,
+    label_file,
+    labels_entry,
+)
+from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.flatbuffer.tflite_metadata import (
+    NAME,
+    associated_file,
+    associated_files,
+    read_metadata,
+)
 from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, parse_record
 from odt.core.model.training_info import METADATA_NAME
@@ -61,6 +74,63 @@ def kept_metadata(
     if names:
         files[LABELS] = label_file(names)
     return entries, _archive({name: data for name, data in files.items() if data})
+
+
+def relabelled_metadata(
+    model: Model, output: int, names: Sequence[str], columns: int, background: int
+) -> tuple[dict[str, bytes], bytes | None]:
+    """Returns the metadata of a model whose outputs stay and get other class names.
+
+    A file of class names keeps its name, and its first line if that is the background's.
+
+    Args:
+        model: the old model.
+        output: position of the output that the class names belong to.
+        names: names of the new classes.
+        columns: number of old classes, with the background.
+        background: how many of them are the background: 1 or 0.
+
+    Returns:
+        Bytes of each entry that changes by name; and a zip archive as of `kept_metadata`, None for
+        that of the old model.
+
+    Raises:
+        DataError: if odt's preprocessing record is damaged.
+    """
+    entries = {}
+    if ENTRY in model.metadata:
+        record = parse_record(model.path, bytes(model.buffer(model.metadata[ENTRY])))
+        entries[ENTRY] = replace(record, classes=tuple(names), loss="").to_bytes()
+    if model.format != "tflite":
+        return entries, None
+    content = read_metadata(model) or {"author": AUTHOR, "min_parser_version": PARSER}
+    (graph, *_) = content.setdefault("subgraph_metadata", []) or [{}]
+    content["subgraph_metadata"][:1] = [graph]
+    tensors = graph.setdefault("output_tensor_metadata", [])
+    tensors += [{"name": model.graph.tensors[i].name} for i in model.graph.outputs[len(tensors) :]]
+    has_columns = model.graph.tensors[model.graph.outputs[output]].spec.shape[-1:] == (columns,)
+    files = associated_files(model)
+    labels = [str(f["name"], "utf-8", "replace") for f in _label_files(tensors)]
+    if not labels:
+        kind = "TENSOR_AXIS_LABELS" if has_columns else "TENSOR_VALUE_LABELS"
+        tensors[output].setdefault("associated_files", []).append(labels_entry(kind))
+        entries[NAME] = encode_metadata(content)
+        labels = [LABELS]
+    for name in labels:
+        old = files.get(name, b"").decode("utf-8", "replace").splitlines()
+        new = ["background"] if has_columns else []
+        first = old if len(old) == columns else new
+        files[name] = label_file([*first[:background], *names])
+    return entries, _archive(files)
+
+
+def _label_files(tensors: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yields the tables of the files with class names."""
+    kinds = [code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")]
+    for tensor in tensors:
+        for file in tensor.get("associated_files", ()):
+            if file.get("type", 0) in kinds and isinstance(file.get("name"), bytes):
+                yield file
 
 
 def _file_names(content: Any) -> Iterator[bytes]:

@@ -63,3 +63,12 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     if archive is None:
         archive = appended_archive(source.data)
     return packed + shift_archive(archive, len(packed)) if archive else packed
+
+
+def drop_unused_buffers(tables: dict[str, Any]) -> None:
+    """Empties the buffers that no tensor and no metadata refer to."""
+    used = {t.get("buffer", 0) for g in tables["subgraphs"] for t in g["tensors"]}
+    used |= {entry.get("buffer", 0) for entry in tables.get("metadata", ())}
+    used |= set(map(int, tables.get("metadata_buffer", ())))
+    for k in set(range(len(tables["buffers"]))) - used:
+        tables["buffers"][k] = {}

@@ -150,12 +150,12 @@ def _labelled_outputs(model: Model, record: Record) -> list[int]:
     return [k for k, shape in enumerate(shapes) if count and shape and shape[-1] == count]
 
 
-def labels_entry() -> dict[str, Any]:
-    """The table of the file with the class names."""
+def labels_entry(kind: str = "TENSOR_AXIS_LABELS") -> dict[str, Any]:
+    """The table of the file with the class names; `kind` is its AssociatedFileType."""
     return {
         "name": LABELS,
         "description": "Class names, one a line.",
-        "type": code_of("AssociatedFileType", "TENSOR_AXIS_LABELS"),
+        "type": code_of("AssociatedFileType", kind),
     }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 from odt.core.options.option import DATA, File, Form, Switch, Whole, option, rows_of
 from odt.dataclass import dataclass
 
+MAX_DETECTIONS = 2**16  # more than the anchors of published detectors
+
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
@@ -48,6 +50,14 @@ class ModelOptions:
         Switch(),
         DATA,
         "Return the outputs of all time steps of a streaming model, not only of the last one.",
+    )
+    max_detections: int | None = option(
+        None,
+        Whole(1, MAX_DETECTIONS),
+        DATA,
+        "Largest number of boxes that a detector with TFLite_Detection_PostProcess returns for a "
+        "sample. That of the file if left out.",
+        metavar="N",
     )
     adapters: Any = option(
         None,

@@ -17,6 +17,7 @@ from odt.schemas.tflite_metadata import IDENTIFIER
 
 NAME = "TFLITE_METADATA"
 MAX_LABELS = 1 << 24  # bytes of a file of labels
+MAX_ARCHIVE = 1 << 28  # bytes of all files
 
 
 def read_record(model: Model) -> Record | None:
@@ -54,6 +55,20 @@ def associated_file(model: Model, name: str) -> bytes:
             return archive.read(member) if member.file_size <= MAX_LABELS else b""
     except Exception:  # a file may end in any bytes
         return b""
+
+
+def associated_files(model: Model) -> dict[str, bytes]:
+    """Reads all files in the zip archive at the end of a model file; none if it is damaged."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(_View(model.data)) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > MAX_ARCHIVE:
+                return {}
+            return {member.filename: archive.read(member) for member in members}
+    except Exception:  # a file may end in any bytes
+        return {}
 
 
 class _View(io.RawIOBase):

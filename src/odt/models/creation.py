@@ -44,6 +44,7 @@ class Form:
         loss: default loss for the targets.
         classes: names of the classes; empty if they are not known.
         standardized: whether the inputs were standardized when the file was made.
+        boxes: names of the classes of boxes, if the targets are boxes.
     """
 
     inputs: Column
@@ -55,6 +56,7 @@ class Form:
     loss: str = "mean_squared_error"
     classes: tuple[str, ...] = ()
     standardized: bool = False
+    boxes: tuple[str, ...] = ()
 
 
 def form_of(like: Path | tuple[Any, Any]) -> Form:
@@ -268,6 +270,10 @@ def _target_path(path: str, sidecar: Sidecar | None) -> str:
 
 def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: str) -> Form:
     """Finds output shape, activation and loss from the values of the targets."""
+    boxes = sidecar.recipe.get("boxes") if sidecar else None
+    if boxes:
+        names = tuple(map(str, boxes.get("classes", ())))
+        return replace(form, targets=targets, target_path=path, boxes=names)
     spec = targets.spec
     shape = spec.shape or (1,)
     updated = replace(form, targets=targets, target_path=path, output_shape=shape)

@@ -282,6 +282,7 @@ def load_model(
     input_values: Mapping[str, Any] | None = None,
     sequence_length: int | None = None,
     return_sequences: bool = False,
+    max_detections: int | None = None,
 ) -> Model:
     """Reads a model file.
 
@@ -299,15 +300,22 @@ def load_model(
             to the next; inputs then have the shape (N, sequence_length, …).
         return_sequences: whether the outputs of a streaming model are those of all time steps,
             (N, sequence_length, …), instead of those of the last one, (N, …).
+        max_detections: largest number of boxes that a detector with TFLite_Detection_PostProcess
+            returns for a sample, in files that are written; None for that of the file.
 
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
         DataError: if the adapters cannot be read.
         OptionError: if there is no such signature or input, a shape or value does not fit its
-            input, or `sequence_length` is given for a model without state.
+            input, `sequence_length` is given for a model without state, or `max_detections` for
+            one without the operator.
     """
     file = read_interface(path, signature, input_shapes, input_values)
     file = with_sequences(file, sequence_length, return_sequences)
+    if max_detections is not None:
+        from odt.core.export.detection_counts import with_max_detections
+
+        file = with_max_detections(file, max_detections)
     if adapters is None:
         return Model(file)
     from odt.core.export.adapter_file import read_adapters

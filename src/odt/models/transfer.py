@@ -3,23 +3,28 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from odt.core.export.class_scores import class_scores
 from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
-from odt.errors import OptionError
+from odt.core.model.model import Model as File
+from odt.errors import OptionError, UnsupportedError
 from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
+from odt.models.detector_classes import class_names, with_new_classes
 from odt.models.model import Model, Path, file_of, lowered_of
 
 
 def replace_head(
     model: Model | Path,
-    classes: int | None = None,
+    classes: int | Sequence[str] | None = None,
     *,
     like: Path | tuple[Any, Any] | None = None,
     activation: Activation | None = None,
     hidden: Sequence[int] = (),
     after: int | None = None,
+    classifier: bool = False,
+    max_detections: int | None = None,
     seed: int = 0,
     show: Callable[[str], object] | None = None,
 ) -> Model:
@@ -28,12 +33,18 @@ def replace_head(
     In signatures the new output gets the name of the first old one. Metadata is kept, except the
     class names, which become those of `like`, and the training info, which is removed.
 
+    A detector gets new classes: only the layers that compute the class scores of each anchor or
+    cell are replaced. Detectors are models that end in TFLite_Detection_PostProcess (SSD,
+    EfficientDet-Lite), in class probabilities of a grid of cells (FOMO), or in codes and one score
+    of each anchor (BlazeFace).
+
     Args:
         model: a model, the path of its file, or "mobilenet" (photos) or "keywords" (sounds) of the
             package odt-models.
-        classes: number of outputs of the new last layer: classes, or values of a regression.
+        classes: number of outputs of the new last layer: classes, or values of a regression; or
+            the names of the classes, which a detector needs.
         like: data that the model will be trained on, instead of `classes`: path of a data file, or
-            a pair of arrays (x, y), as in `new_model`.
+            a pair of arrays (x, y), as in `new_model`; for a detector, a data file of boxes.
         activation: softmax if each sample has one class; sigmoid if classes do not exclude each
             other, or for one yes/no output; linear for regression. It determines the default loss:
             categorical cross-entropy, binary cross-entropy, or none. Default: as in `like`, else
@@ -42,6 +53,10 @@ def replace_head(
         after: position of the operator whose output the new layers read. Default: the last
             operator that pools over height and width; without one, the new layers read the input
             of the last layer with weights.
+        classifier: whether a model with several outputs, or with several positions in its output,
+            becomes a classifier of whole samples, without these outputs. `after` implies it.
+        max_detections: largest number of boxes that a detector returns for a sample. Default: that
+            of the file.
         seed: random seed of the new weights.
         show: called with each line of what was replaced, such as `print`: the new output, the
             features that it reads and other choices of `after`, and the operators that train alone
@@ -54,29 +69,77 @@ def replace_head(
         ModelError: if the model has no output that the new layers can read.
         OptionError: if `after` is not the position of an operator, the activation is another one,
             or a number is below 1 (`classes` with softmax: below 2).
-        UnsupportedError: if odt cannot compute a remaining operator.
+        UnsupportedError: if odt cannot compute a remaining operator, or the model is no detector
+            and has several outputs or positions.
         DataError: if the data cannot be read.
         MissingPackageError: if odt-models is not installed.
     """
-    head = head_of(classes, like, activation, hidden)
+    _check_one(classes, like)
     if isinstance(model, str):
         base = find_base(model)
         model = base.path
         after = base.after if after is None else after
     file = file_of(model)
+    file.check_flatbuffer("replace_head")
+    if not classifier and after is None:
+        scores = class_scores(file)
+        if scores is not None:
+            _refuse_layers(activation, hidden)
+            names = class_names(file, classes, like)
+            detector = with_new_classes(file, scores, names, seed, max_detections)
+            if show is not None:
+                for line in detector.lines:
+                    show(line)
+            return Model(detector.file)
+        _check_output(file)
+    if max_detections is not None:
+        rule = "must be left out for a classifier, which returns no boxes"
+        raise OptionError("max_detections", rule, max_detections)
+    head = head_of(classes, like, activation, hidden)
     new = replaced(file, head, after=after, seed=seed)
     if show is not None:
-        names = ", ".join(map(file.graph.label, file.graph.outputs))
+        outputs = ", ".join(map(file.graph.label, file.graph.outputs))
         singular, plural = (
             ("value", "values") if head.activation == "linear" else ("class", "classes")
         )
-        show(f"{head.outputs} {singular if head.outputs == 1 else plural} in place of {names}")
+        show(f"{head.outputs} {singular if head.outputs == 1 else plural} in place of {outputs}")
         show(_reads(new))
         show(
             f"The new layers train alone at first, as with `last={head.operators}`; `last=-1` "
             "trains all."
         )
     return Model(new.model)
+
+
+def _check_one(classes: object, like: object) -> None:
+    """Raises OptionError unless exactly one of `classes` and `like` is given."""
+    if (classes is None) == (like is None):
+        actual = "none" if like is None else "both"
+        raise OptionError("classes, like", "one of them must be given", actual)
+
+
+def _refuse_layers(activation: object, hidden: Sequence[int]) -> None:
+    """Raises OptionError for options of new layers of a classifier."""
+    values = {"activation": activation, "hidden": [*hidden]}
+    for name, value in values.items():
+        if value:
+            rule = "must be left out for a detector, which gets layers like its old ones"
+            raise OptionError(name, rule, value)
+
+
+def _check_output(file: File) -> None:
+    """Raises UnsupportedError for several outputs, or several positions in one."""
+    graph = file.graph
+    shapes = [graph.tensors[i].spec.shape for i in graph.outputs]
+    if len(shapes) == 1 and sum(size > 1 for size in shapes[0][1:]) <= 1:
+        return
+    outputs = (f"{n} {shape}" for n, shape in zip(graph.output_names, shapes, strict=True))
+    raise UnsupportedError(
+        f"{file.path}: must have one output with one position, or be a detector that ends in "
+        "TFLite_Detection_PostProcess or in a grid of cells, but got "
+        f"{', '.join(outputs)}. For a classifier of whole samples, without these outputs, give "
+        "`classifier=True`."
+    )
 
 
 def _reads(new: ModelWithHead) -> str:
@@ -93,7 +156,7 @@ def _reads(new: ModelWithHead) -> str:
 
 
 def head_of(
-    classes: int | None,
+    classes: int | Sequence[str] | None,
     like: Path | tuple[Any, Any] | None,
     activation: str | None,
     hidden: Sequence[int],
@@ -105,11 +168,11 @@ def head_of(
             axes.
         DataError: if the data cannot be read.
     """
-    if (classes is None) == (like is None):
-        actual = "none" if like is None else "both"
-        raise OptionError("classes, like", "one of them must be given", actual)
+    _check_one(classes, like)
     if like is None:
-        return Head(classes or 0, tuple(hidden), activation or "softmax")
+        names = () if isinstance(classes, int) else tuple(classes or ())
+        count = classes if isinstance(classes, int) else len(names)
+        return Head(count, tuple(hidden), activation or "softmax", names)
     form = form_of(like)
     if len(form.output_shape) != 1:
         rule = "must have targets with one axis for each sample"

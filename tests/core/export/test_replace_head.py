@@ -272,7 +272,7 @@ def test_features_that_are_no_floats_are_refused(tmp_path: Path) -> None:
     assert (
         "features must be float32 of shape (1, …, features), computed from an input, but got "
         'tensor 0 ("tensor_0"), (1, 4) int32. Choose others with --after'
-        in refusal(model, y, tmp_path)
+        in refusal(model, y, tmp_path, "--classifier")
     )
 
 
@@ -300,7 +300,8 @@ def test_subgraphs_that_nothing_calls_go(tmp_path: Path) -> None:
 
 def test_a_vector_with_one_row_of_features_is_one_sample(tmp_path: Path) -> None:
     """Ten words, and one row of features for all of them."""
-    result = run(MODELS / "recommendation-rnn-lstm.tflite", tmp_path / "new.tflite")
+    path = MODELS / "recommendation-rnn-lstm.tflite"
+    result = run(path, tmp_path / "new.tflite", "--classifier")
     assert result.exit_code == 0, result.output
     graphs = lower_model(read_model(str(tmp_path / "new.tflite"))).graphs
     assert graphs.file_batch == 1

@@ -1,0 +1,72 @@
+"""Finds the class scores of a detector: a column for each class at each anchor or cell."""
+
+from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
+from odt.core.lowering.final_activation import producer
+from odt.core.model.graph import Graph
+from odt.core.model.model import Model
+from odt.dataclass import dataclass
+
+CLASSES = 1  # output of the post-processing operator
+CODES = 4  # numbers of a box
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """The class scores of a detector.
+
+    Attributes:
+        tensor: the scores, whose last axis has the columns.
+        columns: number of columns.
+        background: number of columns before those of the classes: 1 or 0.
+        labelled: position of the output that class names belong to.
+        place: what has the columns: an anchor or a cell.
+    """
+
+    tensor: int
+    columns: int
+    background: int
+    labelled: int
+    place: str
+
+    @property
+    def classes(self) -> int:
+        """Number of classes without background."""
+        return self.columns - self.background
+
+
+def class_scores(model: Model) -> ClassScores | None:
+    """Returns the class scores of a detector; None for other models.
+
+    Raises:
+        ModelError: if the model's post-processing operator is damaged.
+    """
+    post = read_post_process(model)
+    if post is None:
+        return _cells(model.graph) or _faces(model.graph)
+    columns = model.graph.tensors[post.scores].spec.shape[-1]
+    output = model.graph.outputs.index(post.node.outputs[CLASSES])
+    return ClassScores(post.scores, columns, columns - post.classes, output, "anchor")
+
+
+def _cells(graph: Graph) -> ClassScores | None:
+    """Returns the scores of a grid of cells, as of FOMO: the output (1, H, W, C) of a SOFTMAX."""
+    (y, *others) = graph.outputs
+    shape = graph.tensors[y].spec.shape
+    last = producer(graph, y)
+    if last is not None and last.op == "DEQUANTIZE":
+        last = producer(graph, last.inputs[0])
+    is_grid = len(shape) == 4 and shape[1] * shape[2] > 1 and shape[3] > 1
+    if others or not is_grid or last is None or last.op != "SOFTMAX":
+        return None
+    return ClassScores(y, shape[3], 1, 0, "cell")
+
+
+def _faces(graph: Graph) -> ClassScores | None:
+    """Returns the scores (1, A, 1) of one class beside codes (1, A, 4 or more), as of BlazeFace."""
+    shapes = [graph.tensors[i].spec.shape for i in graph.outputs]
+    if len(shapes) != 2:
+        return None
+    for k, (scores, codes) in enumerate((shapes, shapes[::-1])):
+        if len(scores) == 3 and scores[2] == 1 and scores[:2] == codes[:2] and codes[2] >= CODES:
+            return ClassScores(graph.outputs[k], 1, 0, k, "anchor")
+    return None
