@@ -198,15 +198,15 @@ def test_random_numbers_are_those_of_python(kind: str, compiler: str, tmp_path: 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_kernels_compile_for(target: str, tmp_path: Path) -> None:
-    for source in kernel_sources():
-        assert for_target(source, target, tmp_path).stat().st_size
+    objects = for_target(kernel_sources(), target, tmp_path)
+    assert min(each.stat().st_size for each in objects)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_programs_compile_for(target: str, tmp_path: Path) -> None:
     expected = training("resnet8", LOSSES[0], OPTIMIZERS["adam"], tmp_path, 1)
-    for source in expected.folder.glob("resnet8*.c"):
-        assert for_target(source, target, tmp_path).stat().st_size
+    objects = for_target(expected.folder.glob("resnet8*.c"), target, tmp_path)
+    assert min(each.stat().st_size for each in objects)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

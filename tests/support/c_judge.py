@@ -5,7 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -98,11 +98,17 @@ def compiled(source: Path, compiler: Sequence[str], folder: Path, *options: str)
     return out
 
 
-def for_target(source: Path, target: str, folder: Path) -> Path:
-    """Compiles a C file for one of TARGETS."""
+def for_target(sources: Iterable[Path], target: str, folder: Path) -> list[Path]:
+    """Compiles C files for one of TARGETS; returns the objects."""
     for name, text in HEADERS.items():
         (folder / name).write_text(text)
-    return compiled(source, (*ZIG, "-target", *TARGETS[target]), folder, "-I", str(folder))
+    words = *ZIG, "-target", *TARGETS[target]
+
+    def for_one(source: Path) -> Path:
+        return compiled(source, words, folder, "-I", str(folder))
+
+    with ThreadPoolExecutor() as threads:
+        return [*threads.map(for_one, sources)]
 
 
 def program(folder: Path, compiler: str) -> Path:
