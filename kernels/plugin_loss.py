@@ -28,6 +28,9 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
         if terms.ndim == 0 or len(terms) != len(x):
             rule = f"`{name}` must give a loss for each of {len(x)} samples"
             raise OptionError("loss", rule, f"the shape {terms.shape}")
+        if terms.size % scale.size:
+            rule = f"`{name}` must give a loss for each position to have weights of positions"
+            raise OptionError("loss", rule, f"the shape {terms.shape}")
         loss[0] = scaled_sum(terms, scale, terms.size // len(x))
 
     def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:

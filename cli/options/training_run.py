@@ -20,6 +20,7 @@ from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import Scales
 from odt.core.model.model import FORMATS, ONNX
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
@@ -301,14 +302,14 @@ def build(trainer: odt.Trainer, data: TrainingData) -> None:
     fit = data.fit
     before = session.resume.progress
     has_weights = fit.sample_weight is not None or fit.class_weight is not None
-    weighted = has_weights or bool(before.class_weight)
+    scales = Scales.SAMPLES if has_weights or before.class_weight else Scales.BATCH
     samples = fit.data_length or data.samples.length
     samples += data.validation.length if data.validation else 0
     augment = fit.augment or before.augment
     session.build(
         samples,
-        weighted=weighted,
-        prepared=session.prepared_nbytes(augment),
+        scales=scales,
+        prepared=session.prepared_nbytes(augment, scales),
         shuffled=fit.shuffle is not False,
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.data.column import Column
 from odt.core.data.dataset import DataSet
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
 from odt.kernels.rows.lossdef import Check, LabelCheck
 from odt.kernels.rows.opdef import Array
 
@@ -22,14 +22,14 @@ class ArraySamples:
         weights: None, because samples have no weights.
     """
 
-    weights: Array | None = None
+    weights: Weights | None = None
 
     def __init__(self, data: DataSet) -> None:
         """Takes over the arrays of a data set without weights."""
         assert data.weights is None, "samples in arrays have no weights"
         self._data = data
         self.length = data.length
-        columns = data.inputs + data.targets
+        columns = data.columns
         pairs = zip(columns, data.checks, strict=True)
         self._readings = [_Reading(column, check) for column, check in pairs]
         self._arrays: Sequence[Array] = [np.asarray(column.rows) for column in columns]

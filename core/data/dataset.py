@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
+from odt.core.data.sample_weights import check_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.registry import LOSSES
@@ -28,7 +29,9 @@ class DataSet:
 
     Attributes:
         length: number of samples.
-        weights: weight of each sample; None for 1.
+        weights: what has weights; None for nothing.
+        sample_weights, position_weights: the weights.
+        columns: inputs, targets and weights of positions.
         checks: checks of values, one for each column.
         notes: warnings about the files for the user.
 
@@ -37,6 +40,7 @@ class DataSet:
         targets: one column for each loss; none for prediction.
         checks: one check of values for each column of targets.
         weights: weight of each sample; None for 1.
+        position_weights: one column for each target, of the weights of its positions; empty for 1.
 
     Raises:
         DataError: if the columns differ in length, or hold no samples.
@@ -48,14 +52,22 @@ class DataSet:
         targets: Sequence[Column] = (),
         checks: Sequence[Check] = (),
         weights: Array | None = None,
+        position_weights: Sequence[Column] = (),
     ) -> None:
-        self.weights = weights
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
-        self.checks = (check_finite,) * len(self.inputs) + (
-            tuple(checks) or (check_finite,) * len(self.targets)
+        self.position_weights = tuple(position_weights)
+        self.sample_weights = weights
+        self.weights: Weights | None = None
+        if weights is not None or position_weights:
+            self.weights = Weights(weights, bool(position_weights))
+        self.columns = columns = self.inputs + self.targets + self.position_weights
+        self._target_checks = tuple(checks) or (check_finite,) * len(self.targets)
+        self.checks = (
+            (check_finite,) * len(self.inputs)
+            + self._target_checks
+            + (check_weights,) * len(self.position_weights)
         )
-        columns = self.inputs + self.targets
         if len({c.length for c in columns}) != 1:
             actual = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
             raise DataError(f"all files must hold the same number of samples, but got {actual}.")
@@ -72,12 +84,13 @@ class DataSet:
         Args:
             samples: numbers of the samples.
             inputs: an array for each input.
-            targets: an array for each target; empty to read none.
+            targets: an array for each target, and for the weights of its positions if there are
+                any; empty to read none.
 
         Raises:
             DataError: for a value that no loss can use, with file and sample.
         """
-        columns = zip(self.inputs + self.targets, self.checks, strict=True)
+        columns = zip(self.columns, self.checks, strict=True)
         # There are fewer arrays if targets are not read.
         for (column, check), out in zip(columns, (*inputs, *targets), strict=False):
             column.read(samples, out)
@@ -137,12 +150,19 @@ class DataSet:
 
     def without_inputs(self) -> "DataSet":
         """Returns the data set with its targets only."""
-        return DataSet((), self.targets, self.checks[len(self.inputs) :], self.weights)
+        columns, checks = self.targets, self._target_checks
+        return DataSet((), columns, checks, self.sample_weights, self.position_weights)
 
-    def with_weights(self, weights: Array | None) -> "DataSet":
-        """Returns the data set with a weight for each sample."""
-        checks = self.checks[len(self.inputs) :]
-        return DataSet(self.inputs, self.targets, checks, weights)
+    def with_weights(
+        self, weights: Array | None, position_weights: Sequence[Column] = ()
+    ) -> "DataSet":
+        """Returns the data set with a weight for each sample, or for the positions of targets.
+
+        Args:
+            weights: weight of each sample; None for 1.
+            position_weights: as of a new data set.
+        """
+        return DataSet(self.inputs, self.targets, self._target_checks, weights, position_weights)
 
     def with_arrays(self, arrays: Sequence[Array]) -> "DataSet":
         """Returns a data set with other arrays, of the same dtypes and sample shapes, unweighted.
@@ -153,7 +173,7 @@ class DataSet:
         pairs = zip(self.inputs + self.targets, arrays, strict=True)
         columns = [column.with_rows(a) for column, a in pairs]
         inputs, targets = columns[: len(self.inputs)], columns[len(self.inputs) :]
-        return DataSet(inputs, targets, self.checks[len(self.inputs) :])
+        return DataSet(inputs, targets, self._target_checks)
 
     def mapped_nbytes(self, *, in_order: bool) -> int:
         """Returns the bytes of the files that are mapped at a time.
@@ -163,13 +183,13 @@ class DataSet:
         """
         return sum(
             min(column.rows.nbytes, column.pages.mapped_nbytes(in_order=in_order))
-            for column in self.inputs + self.targets
+            for column in self.columns
             if column.file is not None and column.pages is not None
         )
 
     def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""
-        for column in self.inputs + self.targets:
+        for column in self.columns:
             if column.pages is not None:
                 column.pages.max_mapped = nbytes
 
@@ -180,7 +200,7 @@ class DataSet:
             DataError: if a file has values that no loss can use; names the first such sample.
         """
         problems = []
-        for column, check in zip(self.inputs + self.targets, self.checks, strict=True):
+        for column, check in zip(self.columns, self.checks, strict=True):
             for at, rows in column.blocks():
                 problem = check(rows)
                 if problem is not None:

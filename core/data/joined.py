@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Scales, Weights, scales_of
 from odt.kernels.rows.opdef import Array
 
 
@@ -12,7 +12,7 @@ class JoinedSamples:
     """Two sources of samples as one: the numbers of the second follow those of the first.
 
     Attributes:
-        weights: weight of each sample; None if neither source has weights.
+        weights: weights of samples and positions; None if neither source has weights.
 
     Args:
         first: source of the samples below `border`.
@@ -23,20 +23,42 @@ class JoinedSamples:
 
     def __init__(self, first: Data, second: Data, border: int, length: int) -> None:
         self._first, self._second, self._border = first, second, border
-        self.weights: Array | None = None
-        if first.weights is not None or second.weights is not None:
-            self.weights = np.ones(border + length, np.float32)
-            for source, places in ((first, slice(border)), (second, slice(border, None))):
-                if source.weights is not None:
-                    self.weights[places] = source.weights[: len(self.weights[places])]
+        self.weights: Weights | None = None
+        scales = max(scales_of(first.weights), scales_of(second.weights))
+        if scales:
+            samples = _joined(first.weights, second.weights, border, length)
+            self.weights = Weights(samples, positions=scales is Scales.POSITIONS)
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples, all from one source, into the arrays, one row each."""
         if samples[0] < self._border:
-            self._first.read(samples, inputs, targets)
+            self._read(self._first, samples, inputs, targets)
             return
         if isinstance(samples, range):
             numbers: SampleOrder = range(samples.start - self._border, samples.stop - self._border)
         else:
             numbers = np.asarray(samples) - self._border  # type: ignore[assignment]
-        self._second.read(numbers, inputs, targets)
+        self._read(self._second, numbers, inputs, targets)
+
+    def _read(
+        self, source: Data, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]
+    ) -> None:
+        """Reads samples of a source, and fills in weights of positions that it does not have."""
+        count = len(targets)
+        if scales_of(source.weights) < scales_of(self.weights) is Scales.POSITIONS:
+            count //= 2
+        source.read(samples, inputs, targets[:count])
+        for weights in targets[count:]:
+            weights.fill(1)
+
+
+def _joined(
+    first: Weights | None, second: Weights | None, border: int, length: int
+) -> Array | None:
+    """Returns the weights of the samples of both sources; None if neither has any."""
+    joined: Array | None = None
+    for weights, part in ((first, slice(border)), (second, slice(border, None))):
+        if weights is not None and weights.samples is not None:
+            joined = np.ones(border + length, np.float32) if joined is None else joined
+            joined[part] = weights.samples[: len(joined[part])]
+    return joined

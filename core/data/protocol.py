@@ -1,8 +1,10 @@
 """The interface between training and data."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Protocol
 
+from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 
 # Numbers of samples in the order they are used: a range, or an array.
@@ -15,15 +17,49 @@ class SampleOrders(Protocol):
     def order(self, epoch: int) -> SampleOrder: ...
 
 
+class Scales(IntEnum):
+    """What has a factor of its own in a loss. Finer factors serve data with coarser weights."""
+
+    BATCH = 0
+    SAMPLES = 1
+    POSITIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of data: factors of their losses, which multiply if there are both kinds.
+
+    Attributes:
+        samples: weight of each sample by its number, (N,); None for 1.
+        positions: whether `read` gives weights of the positions of each target, too.
+    """
+
+    samples: Array | None = None
+    positions: bool = False
+
+
+def scales_of(weights: Weights | None) -> Scales:
+    """Returns what must have a factor of its own for data with such weights."""
+    if weights is None:
+        return Scales.BATCH
+    return Scales.POSITIONS if weights.positions else Scales.SAMPLES
+
+
 class Data(Protocol):
     """A source of samples, read by number; several threads may read at once."""
 
     @property
-    def weights(self) -> Array | None:
-        """The weight of each sample by its number; None for 1."""
+    def weights(self) -> Weights | None:
+        """The weights of the samples; None for 1."""
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each.
+
+        Args:
+            samples: numbers of the samples.
+            inputs: an array for each input.
+            targets: an array for each target. With weights of positions, the arrays (samples,
+                positions) of the weights follow, one for each target.
 
         Raises:
             DataError: for values that no loss can use.

@@ -13,7 +13,7 @@ class RealInputs:
     """Data whose inputs of integers are read as the real numbers that they represent.
 
     Attributes:
-        weights: weight of each sample; None for 1.
+        weights: weights of samples and positions; None for 1.
 
     Args:
         data: the samples.

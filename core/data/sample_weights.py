@@ -1,4 +1,4 @@
-"""Weights of samples: factors of their losses, given for each sample or for each class.
+"""Weights of samples: factors of their losses, for each sample, position or class.
 
 As in Keras, the loss of a batch is Σ weight · loss / number of samples: weights do not change the
 divisor. Metrics are not weighted.
@@ -6,12 +6,12 @@ divisor. Metrics are not weighted.
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -42,19 +42,33 @@ def read_weights(column: Column) -> Array:
     """
     weights = np.empty((column.length, 1), WEIGHT.dtype)
     column.read(slice(0, column.length), weights)
-    valid = (weights >= 0) & np.isfinite(weights)
-    if not valid.all():
-        bad = int(np.argmin(valid))
-        raise DataError(
-            f"{column.name}: sample {bad}: weights must be finite and 0 or more, but got "
-            f"{float(weights[bad, 0]):g}."
-        )
+    problem = check_weights(weights)
+    if problem is not None:
+        row, rule = problem
+        raise DataError(f"{column.name}: sample {row}: {rule}.")
     return weights[:, 0]
 
 
-def checksum(weights: Array | None) -> str:
-    """The CRC-32 of weights; empty for none."""
-    return "" if weights is None else f"{zlib.crc32(np.ascontiguousarray(weights).data):08x}"
+def check_weights(rows: Array) -> tuple[int, str] | None:
+    """Checks that weights are finite and 0 or more, as a `Check`."""
+    valid = (rows >= 0) & np.isfinite(rows)
+    if valid.all():
+        return None
+    row, place = (int(i[0]) for i in np.nonzero(~valid))
+    return row, f"weights must be finite and 0 or more, but got {float(rows[row, place]):g}"
+
+
+def checksum(weights: Weights | None, positions: Sequence[Column]) -> str:
+    """The CRC-32 of the weights of samples, and of positions; empty for none."""
+    if weights is None:
+        return ""
+    crc = 0
+    if weights.samples is not None:
+        crc = zlib.crc32(np.ascontiguousarray(weights.samples).data)
+    for column in positions:
+        for _, rows in column.blocks():
+            crc = zlib.crc32(rows.data, crc)
+    return f"{crc:08x}"
 
 
 def class_weights(

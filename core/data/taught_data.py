@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from odt.core.data.column import Column
 from odt.core.data.protocol import Data, SampleOrder
 from odt.kernels.rows.opdef import Array
@@ -10,8 +12,10 @@ from odt.kernels.rows.opdef import Array
 class TaughtData:
     """Data with the teacher's output as a further target, for callers that read one more target.
 
+    Its positions have the weights of those of the first target, whose output the teacher teaches.
+
     Attributes:
-        weights: weight of each sample; None for 1.
+        weights: weights of samples and positions; None for 1.
 
     Args:
         data: the samples.
@@ -28,7 +32,11 @@ class TaughtData:
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each."""
-        self._data.read(samples, inputs, targets[: self._targets])
-        for out in targets[self._targets :]:
+        own = self._targets
+        weights = targets[own + 1 :]
+        self._data.read(samples, inputs, (*targets[:own], *weights[:own]))
+        for out in targets[own : own + 1]:
             self._outputs.read(samples, out)
             self._convert(out.reshape(len(samples), -1, copy=False))
+        for out in weights[own:]:
+            np.copyto(out, weights[0])

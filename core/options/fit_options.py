@@ -97,7 +97,8 @@ class FitOptions:
         None,
         File(),
         DATA,
-        "Sample weights: a factor of each sample's loss, in the formats of `load_input=`.",
+        "Sample weights: a factor of the loss of each sample, or of each position of the targets, "
+        "in the formats of `load_input=`.",
         stored=COMPARED,
         metavar="FILE",
     )

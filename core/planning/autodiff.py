@@ -279,9 +279,8 @@ class _Builder:
         x = self.graph.tensors[loss.tensor].spec
         attrs = row.attrs(loss.options, {})
         arrays = self._loss_arrays(k, loss)
-        rows = x.shape[0] if loss.weighted else 1
         self._new(arrays["t"], LOSSES[loss.name].target(x), Region.INPUT)
-        self._new(arrays["scale"], TensorSpec((rows,), x.dtype), Region.INPUT)
+        self._new(arrays["scale"], TensorSpec(loss.scale_shape(x), x.dtype), Region.INPUT)
         specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
         self._new(arrays["loss"], row.infer(attrs, specs)["loss"])
         specs["loss"] = self.values[arrays["loss"]].spec

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
@@ -48,9 +49,9 @@ class Computation:
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
-    def weighted(self) -> "Computation":
-        """Returns the same computation for samples with weights."""
-        return replace(self, losses=tuple(replace(loss, weighted=True) for loss in self.losses))
+    def scaled(self, scales: Scales) -> "Computation":
+        """Returns the same computation, whose losses have a scale for each sample or position."""
+        return replace(self, losses=tuple(replace(loss, scales=scales) for loss in self.losses))
 
     def plan(self, lowered: LoweredGraph) -> Plan:
         """Makes the plan of a graph that was lowered for the size of a micro-batch."""

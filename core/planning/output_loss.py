@@ -1,9 +1,12 @@
 """A loss on one output, as a plan computes it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 
+from odt.core.data.protocol import Scales
 from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +19,7 @@ class Loss:
         options: options from which the row computes its attributes.
         weight: factor of the loss in the sum of losses.
         output: position of the output among the model's outputs.
-        weighted: whether each sample has its own scale.
+        scales: what has a scale of its own.
     """
 
     name: str
@@ -24,4 +27,21 @@ class Loss:
     options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality compares it
     weight: float = 1.0
     output: int = 0
-    weighted: bool = False
+    scales: Scales = Scales.BATCH
+
+    def scale_shape(self, x: TensorSpec) -> tuple[int, ...]:
+        """Returns the shape of the scales.
+
+        Args:
+            x: spec of the tensor that the loss reads.
+        """
+        if self.scales is Scales.BATCH:
+            return (1,)
+        if self.scales is Scales.SAMPLES:
+            return x.shape[:1]
+        return (math.prod(positions(x)),)
+
+
+def positions(x: TensorSpec) -> tuple[int, ...]:
+    """Returns the shape of the positions of a loss: all axes of x but the last."""
+    return x.shape[:-1] or x.shape

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from enum import Enum
 
+from odt.core.data.protocol import Scales
 from odt.core.planning.cost import is_short
 from odt.core.planning.gradient_sums import GradientSums
 from odt.core.planning.output_loss import Loss
@@ -90,7 +91,8 @@ def arrays_of_batch(
     """
     if plan.seen or plan.masks or plan.statistics:
         return {}
-    shared = {n for n, loss in zip(plan.scales, losses, strict=True) if not loss.weighted}
+    pairs = zip(plan.scales, losses, strict=True)
+    shared = {name for name, loss in pairs if loss.scales is Scales.BATCH}
     specs: dict[str, TensorSpec] = {}
     for name in (*plan.inputs, *plan.targets, *plan.scales):
         spec = plan.values[name].spec

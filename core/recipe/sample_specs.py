@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from odt.core.data.sample_weights import WEIGHT
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.final_activation import before_rounding
 from odt.core.lowering.lower import LoweredGraphs
@@ -9,7 +10,7 @@ from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import LoweredGraph
 from odt.core.model.tensor_names import TensorNames, names_of
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.output_loss import Loss
+from odt.core.planning.output_loss import Loss, positions
 from odt.core.recipe.output_losses import output_losses
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import Quantization
@@ -25,6 +26,7 @@ class SampleSpecs:
         input_specs, output_specs: specs of one sample of each input and output.
         losses: name of each loss, and the spec of one sample of its output.
         target_specs: spec of one sample of the targets of each loss.
+        position_specs: spec of the weights of the positions of one sample, for each loss.
         logits: whether the output of each loss holds logits instead of probabilities.
         quantizations: quantization of each input of integers; None for other inputs.
         usual: value of each input that random data should have; None for any.
@@ -35,6 +37,7 @@ class SampleSpecs:
     output_specs: tuple[TensorSpec, ...]
     losses: tuple[tuple[str, TensorSpec], ...]
     target_specs: tuple[TensorSpec, ...]
+    position_specs: tuple[TensorSpec, ...]
     logits: tuple[bool, ...]
     quantizations: tuple[Quantization | None, ...]
     usual: tuple[int | None, ...]
@@ -58,13 +61,18 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         return read and bool(loss.options.get("from_logits"))
 
     stored = [lowered.tensors[i].quantization for i in lowered.inputs]
-    targets = [LOSSES[loss.name].target(lowered.tensors[loss.tensor].spec) for loss in losses]
+    read = [lowered.tensors[loss.tensor].spec for loss in losses]
+    targets = [LOSSES[loss.name].target(x) for loss, x in zip(losses, read, strict=True)]
+    weights = [TensorSpec(positions(x), WEIGHT.dtype) for x in read]
     return SampleSpecs(
         input_specs=tuple(map(one, lowered.inputs)),
         output_specs=tuple(map(one, lowered.outputs)),
         losses=tuple((loss.name, one(loss.tensor)) for loss in losses),
         target_specs=tuple(
             sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)
+        ),
+        position_specs=tuple(
+            sample_spec(lowered, f"scale{k}", w, batch) for k, w in enumerate(weights)
         ),
         logits=tuple(map(holds_logits, losses)),
         quantizations=tuple(None if q is None else q.first for q in stored),

@@ -20,8 +20,8 @@ class Runtime(Closing):
 
     Attributes:
         schedule: micro-batches and workers.
-        input_specs, output_specs, losses, target_specs, quantizations, usual, input_names,
-            target_names: as in SampleSpecs, of the first computation.
+        input_specs, output_specs, losses, target_specs, position_specs, quantizations, usual,
+            input_names, target_names: as in SampleSpecs, of the first computation.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Runtime(Closing):
         specs = sample_specs(plan.graph, computations[0].losses, size)
         self.input_specs, self.output_specs = specs.input_specs, specs.output_specs
         self.losses, self.target_specs = specs.losses, specs.target_specs
+        self.position_specs = specs.position_specs
         self.quantizations, self.usual = specs.quantizations, specs.usual
         self.input_names, self.target_names = specs.input_names, specs.target_names
         self._team = Team(schedule.workers, schedule.blas_threads)

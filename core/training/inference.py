@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Scales, scales_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
@@ -29,7 +29,7 @@ from odt.kernels.rows.opdef import Array
 
 
 class Evaluator(Closing):
-    """Evaluates a model on data, which may have sample weights only if `weighted`.
+    """Evaluates a model on data.
 
     Attributes:
         loss: name of the first loss.
@@ -43,7 +43,7 @@ class Evaluator(Closing):
         *,
         micro_batch: int | None = None,
         workers: int | None = None,
-        weighted: bool = False,
+        scales: Scales = Scales.BATCH,
         computed: LoweredGraphs | None = None,
     ) -> None:
         """Plans the evaluation.
@@ -52,7 +52,7 @@ class Evaluator(Closing):
             graph: the graph that trains, whose outputs have the losses.
             info: losses and batch size.
             micro_batch, workers: None to choose.
-            weighted: whether samples may have weights.
+            scales: what probably has weights; for finer ones, `run` plans again.
             computed: graphs that compute the same tensors in integers; None for `graph`.
         """
         plans = Plans(graph)
@@ -62,8 +62,8 @@ class Evaluator(Closing):
             plans = Plans(computed)
         self.loss = losses[0].name
         self._reduction = info.reduction
-        computation = Computation(losses, outputs=True)
-        computation = computation.weighted() if weighted else computation
+        self._scales = scales
+        computation = Computation(losses, outputs=True).scaled(scales)
         self.runtime = _runtime(plans, computation, info.batch_size, micro_batch, workers)
 
     def run(
@@ -79,8 +79,10 @@ class Evaluator(Closing):
     ) -> Result:
         """Loss and metrics over the samples of the order; arguments as of `evaluate`."""
         engine = self.runtime.engine_of(0)  # the only computation
-        if each:
-            engine = self.runtime.engine(engine.computation, micro_batch=1)
+        scales = scales_of(data.weights)
+        if each or scales > self._scales:
+            computation = engine.computation.scaled(max(scales, self._scales))
+            engine = self.runtime.engine(computation, micro_batch=1 if each else None)
         return evaluate(
             engine,
             data,

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from odt.core.data.augmentations.augmentation import Augmentation, statistics
 from odt.core.data.augmentations.general import Mixup
 from odt.core.data.augmentations.random import SampleRandom
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Weights
 from odt.core.storage.closing import Closing
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -36,7 +37,8 @@ class InputPipeline(Closing):
     Args:
         data: source of the samples.
         samples: numbers of all training samples.
-        inputs, targets: specs of one sample of each input and target.
+        inputs, targets: specs of one sample of each input and target; with weights of positions,
+            also of these.
         shapes: further shapes of a sample of each input, such as that in the data, which say more
             than a flat one.
         batch: number of samples in a batch.
@@ -61,7 +63,7 @@ class InputPipeline(Closing):
         from concurrent.futures import ThreadPoolExecutor
 
         self.waited = 0.0
-        self.weights: Array | None = None
+        self.weights: Weights | None = None
         self._data, self._samples, self._batch = data, samples, batch
         self._random = SampleRandom(seed)
         self._changes = [a for a in augmentations if not isinstance(a, Mixup)]
@@ -90,8 +92,9 @@ class InputPipeline(Closing):
         for future in self._pending:  # left over from an epoch that was stopped
             future.exception()
         self._pending.clear()
-        weights = self._data.weights
-        self.weights = None if weights is None else weights[np.asarray(order)]
+        self.weights = weights = self._data.weights
+        if weights is not None and weights.samples is not None:
+            self.weights = replace(weights, samples=weights.samples[np.asarray(order)])
         self._order, self._epoch, self._end = order, number, end
         self._current = -1
         first_batch = first // self._batch

@@ -335,11 +335,19 @@ def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
 
     def fill(samples: Samples, at: int, count: int) -> None:
         numbers = order[first + at : first + at + count]
-        data.read(numbers, samples.inputs, samples.targets)
-        if data.weights is not None:
-            weights = data.weights[np.asarray(numbers)][:, np.newaxis]
-            for scale in samples.scales:
-                rows = scale.reshape(count, -1, copy=False)
-                np.multiply(rows, weights, out=rows)
+        weights = data.weights
+        if weights is None:
+            data.read(numbers, samples.inputs, samples.targets)
+            return
+        scales = [scale.reshape(count, -1, copy=False) for scale in samples.scales]
+        factors = [scale[0, 0].item() for scale in scales]
+        arrays = scales if weights.positions else ()
+        data.read(numbers, samples.inputs, (*samples.targets, *arrays))
+        for scale, factor in zip(arrays, factors, strict=False):
+            np.multiply(scale, factor, out=scale)
+        if weights.samples is not None:
+            of_samples = weights.samples[np.asarray(numbers)][:, np.newaxis]
+            for scale in scales:
+                np.multiply(scale, of_samples, out=scale)
 
     return fill

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.dataclass import dataclass
@@ -51,7 +51,7 @@ class RandomData:
     draws: Sequence[Draw]
     seed: int = 0
     floats: str = "normal"
-    weights: Array | None = None
+    weights: Weights | None = None
     usual: Sequence[int | None] = ()
 
     def others(self) -> "list[RandomData]":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from odt.core.data.protocol import Data, SampleOrder, SampleOrders
+from odt.core.data.protocol import Data, SampleOrder, SampleOrders, Scales, scales_of
 from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
@@ -80,7 +80,7 @@ class Trainer(Closing):
         runtime: schedule, and specs of a sample.
         best: the best epoch so far, if there is validation.
         schedule_steps: updates over which a schedule without its own length extends; 0 if unknown.
-        weighted: whether samples may have weights.
+        scales: what may have weights.
         undo: undoes epochs in `train`; None for a learning rate that was given.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
@@ -105,7 +105,7 @@ class Trainer(Closing):
         cache: CachePolicy | None = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
-        weighted: bool = False,
+        scales: Scales = Scales.BATCH,
         reserves: Mapping[str, int] | None = None,
         process: int = 0,
     ) -> None:
@@ -123,7 +123,7 @@ class Trainer(Closing):
                 no cache.
             keep_best: whether to keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
-            weighted: whether to plan for samples with weights.
+            scales: what may have weights.
             reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
             process: bytes of the process before training.
 
@@ -154,7 +154,7 @@ class Trainer(Closing):
         sizes = {"a cache": cached, "a copy of the best weights": nbytes if keep_best else 0}
         self._reserves = sizes | dict(reserves or {})
         self._runs = runs
-        self.weighted = weighted
+        self.scales = scales
         self.weighting = Weighting()
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.state if keep_best else {}, monitor)
@@ -190,7 +190,7 @@ class Trainer(Closing):
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
-        runs = tuple(r.weighted() if self.weighted else r for r in self._runs)
+        runs = tuple(run.scaled(self.scales) for run in self._runs)
         plans, schedule, self.predicted = choose_plans(
             self._plans,
             runs,
@@ -214,17 +214,17 @@ class Trainer(Closing):
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
-        self._weighing: Engine | None = None  # validates samples with weights, or not cached
+        self._weighing: dict[Scales, Engine] = {}  # validate finer weights, or without the cache
 
-    def weigh(self) -> None:
-        """Plans again for samples with weights; parameters are not changed.
+    def weigh(self, scales: Scales) -> None:
+        """Plans again for finer weights, if they are; parameters are not changed.
 
         Raises:
             OptionError: if gradients are accumulated.
         """
-        if not self.weighted:
+        if scales > self.scales:
             self.check_no_gradients("sample_weight")
-            self.weighted = True
+            self.scales = scales
             self._allocate_again()
 
     def use(self, graphs: LoweredGraphs) -> None:
@@ -523,12 +523,13 @@ class Trainer(Closing):
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""
         is_cached = not self.caches or getattr(data, "policy", None) is self._policy
-        if is_cached and (data.weights is None or self.weighted):
+        scales = scales_of(data.weights)
+        if is_cached and scales <= self.scales:
             return self.runtime.engine_of(VALIDATION)
-        if self._weighing is None:
+        if scales not in self._weighing:
             whole = replace(self.runtime.engine_of(VALIDATION).computation, begin=())
-            self._weighing = self.runtime.engine(whole.weighted())
-        return self._weighing
+            self._weighing[scales] = self.runtime.engine(whole.scaled(scales))
+        return self._weighing[scales]
 
     @property
     def plan(self) -> Plan:

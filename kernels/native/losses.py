@@ -22,14 +22,16 @@ def _of_logits(attrs: Any, s: Specs) -> bool:
     return bool(attrs.from_logits) and _is_float(attrs, s)
 
 
-def _workspace(
-    *like_x: str, per_sample: Sequence[str] = ("sums",)
-) -> Callable[[Attrs, Specs], Specs]:
-    """Makes the workspace: names of arrays like x, and of those with a value for each sample."""
+def _workspace(*like_x: str, per_run: Sequence[str] = ("sums",)) -> Callable[[Attrs, Specs], Specs]:
+    """Makes the workspace: names of arrays like x, and of those with a value for each run.
+
+    Runs have a scale of their own, or are the samples.
+    """
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
-        by_sample = TensorSpec(s["x"].shape[:1], FLOAT)
-        return {**dict.fromkeys(per_sample, by_sample), **dict.fromkeys(like_x, s["x"])}
+        runs = max(s["scale"].size, s["x"].shape[0])
+        by_run = TensorSpec((runs,), FLOAT)
+        return {**dict.fromkeys(per_run, by_run), **dict.fromkeys(like_x, s["x"])}
 
     return workspace
 
@@ -215,5 +217,5 @@ SQUARED_ERROR = Compiled(_squared_error, _is_float, _workspace())
 SQUARED_ERROR_BACK = Compiled(_squared_error_back, _is_float)
 ABSOLUTE_ERROR = Compiled(_absolute_error, _is_float, _workspace("e"))
 ABSOLUTE_ERROR_BACK = Compiled(_absolute_error_back, _is_float, _workspace())
-HUBER = Compiled(_huber, _is_float, _workspace("e", "inner", per_sample=("sums", "halves")))
+HUBER = Compiled(_huber, _is_float, _workspace("e", "inner", per_run=("sums", "halves")))
 HUBER_BACK = Compiled(_huber_back, _is_float)

@@ -14,9 +14,11 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def cross_entropy_fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
-    """Whether the loss is that of logits, with one scale for all samples."""
+    """Whether the loss is that of logits, with one scale for all samples or for each position."""
+    x, scales = s["x"], s["scale"].size
     plain = attrs.from_logits and not attrs.label_smoothing
-    return plain and s["scale"].shape == (1,) and fits(attrs, s)
+    by_position = x.shape[0] < scales == x.size // max(x.shape[-1], 1)
+    return plain and (scales == 1 or by_position) and fits(attrs, s)
 
 
 def _cross_entropy(
@@ -33,7 +35,8 @@ def _cross_entropy(
     """Returns a call of the kernel for one-hot targets, or for class numbers."""
     classes = x.shape[-1]
     beta, rows = float(attrs.beta), x.size // classes
-    return bind(kernel, x, t, scale, loss, p, rows, classes, beta, float(divisor))
+    by_row = int(scale.size > 1)
+    return bind(kernel, x, t, scale, loss, p, rows, classes, by_row, beta, float(divisor))
 
 
 def _cross_entropy_back(
@@ -50,7 +53,8 @@ def _cross_entropy_back(
     """Returns a call of the gradient's kernel for one-hot targets, or for class numbers."""
     classes = x.shape[-1]
     beta, rows = float(attrs.beta), x.size // classes
-    return bind(kernel, p, t, scale, dx, rows, classes, beta, float(divisor))
+    by_row = int(scale.size > 1)
+    return bind(kernel, p, t, scale, dx, rows, classes, by_row, beta, float(divisor))
 
 
 FORWARD = Compiled(partial(_cross_entropy, "cross_entropy"), cross_entropy_fits, prepare=prepare)

@@ -41,6 +41,7 @@ INFO = OpInfo(
         dense("probabilities, balanced", (3, 4), **PROBABILITIES, **BALANCED),
         dense("logits, smoothed", (3, 4), **LOGITS, label_smoothing=0.2),
         weighted("logits, weighted", (3, 4), **LOGITS),
+        weighted("logits, weighted positions", (2, 3, 4), 6, **LOGITS, **BALANCED),
         weighted("probabilities, weighted", (3, 4), **PROBABILITIES, label_smoothing=0.2),
     ),
     large=dense("large", (512, 512), **LOGITS),

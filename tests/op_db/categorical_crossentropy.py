@@ -25,11 +25,15 @@ INFO = OpInfo(
         dense("logits, smoothed", (3, 4), **LOGITS, beta=0.6, label_smoothing=0.2),
         dense("probabilities, smoothed", (3, 4), **PROBABILITIES, label_smoothing=0.2),
         weighted("logits, weighted", (3, 4), **LOGITS),
-        weighted("logits, weighted positions", (2, 3, 4), 6, **LOGITS, mean_over_positions=False),
+        weighted("logits, weighted positions", (2, 3, 4), 6, **LOGITS, beta=0.6),
+        weighted("weighted positions, summed", (2, 3, 4), 6, **LOGITS, mean_over_positions=False),
         weighted("probabilities, weighted", (3, 4), **PROBABILITIES, label_smoothing=0.2),
     ),
     large=dense("large", (512, 512), **LOGITS),
-    also_large=(weighted("large, weighted", (512, 512), **LOGITS, label_smoothing=0.1),),
+    also_large=(
+        weighted("large, weighted", (512, 512), **LOGITS, label_smoothing=0.1),
+        weighted("large, weighted positions", (2, 256, 512), 512, **LOGITS),
+    ),
     refusals=(
         Refusal("t must be like x", {"x": (3, 4), "t": (3,), "scale": (1,)}, LOGITS),
         Refusal("(N, …, K)", {"x": (4,), "t": (4,), "scale": (1,)}, LOGITS),

@@ -35,6 +35,7 @@ INFO = OpInfo(
         dense("probabilities", (3, 4), **PROBABILITIES, gamma=1.5),
         dense("probabilities, smoothed", (3, 4), **PROBABILITIES, label_smoothing=0.2),
         weighted("logits, weighted", (3, 4), **LOGITS),
+        weighted("logits, weighted positions", (2, 3, 4), 6, **LOGITS),
         weighted("probabilities, weighted", (3, 4), **PROBABILITIES),
     ),
     large=dense("large", (512, 512), **LOGITS),

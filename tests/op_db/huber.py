@@ -22,6 +22,7 @@ INFO = OpInfo(
         dense("rank 4", (2, 2, 3, 1), delta=0.4),
         dense("rank 1", (4,), delta=2.0),
         weighted("weighted", (3, 4), delta=0.7),
+        weighted("weighted positions", (2, 3, 4), 6, delta=0.7),
     ),
     large=dense("large", (512, 512)),
     also_large=(weighted("large, weighted", (512, 512)),),

@@ -40,6 +40,7 @@ INFO = OpInfo(
         dense("probabilities", (3, 4), **PROBABILITIES),
         one_hot("logits, one-hot", **LOGITS),
         weighted("logits, weighted", (3, 4), **LOGITS),
+        weighted("logits, weighted positions", (2, 3, 4), 6, **LOGITS),
         weighted("probabilities, weighted", (3, 4), **PROBABILITIES),
     ),
     large=dense("large", (512, 512), **LOGITS),

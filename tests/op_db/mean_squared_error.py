@@ -19,6 +19,7 @@ INFO = OpInfo(
         dense("rank 4", (2, 2, 3, 1)),
         dense("rank 1", (4,)),
         weighted("weighted", (3, 4)),
+        weighted("weighted positions", (2, 3, 4), 6),
     ),
     large=dense("large", (512, 512)),
     also_large=(weighted("large, weighted", (512, 512)),),

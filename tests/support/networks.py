@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.protocol import Weights
 from odt.core.model.graph import Graph, Node, Tensor
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -61,7 +62,7 @@ class ArrayData:
 
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.inputs, self.targets = inputs, targets
-        self.weights: Array | None = None
+        self.weights: Weights | None = None
 
     def read(
         self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]

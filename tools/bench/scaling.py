@@ -18,6 +18,7 @@ from bench.networks.dense import mlp
 from bench.networks.mobile import mobilenet
 from bench.networks.plain import mnist
 from bench.write_models import write
+from odt.core.data.protocol import Weights
 from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -34,7 +35,7 @@ class OneBatch:
 
     def __init__(self, x: Array, y: Array) -> None:
         self.x, self.y = x, y
-        self.weights: Array | None = None
+        self.weights: Weights | None = None
 
     def read(self, samples: Any, inputs: Any, targets: Any) -> None:
         rows = slice(samples[0], samples[-1] + 1)

@@ -98,18 +98,22 @@ KERNEL(log_softmax,
        (const float *x /* (R, K) */, float *y /* (R, K) */, int64_t rows, int64_t classes))
 KERNEL(log_softmax_back, (const float *dy /* (R, K) */, const float *y /* (R, K) */,
                           float *dx /* (R, K) */, int64_t rows, int64_t classes))
-KERNEL(cross_entropy, (const float *x /* (R, K) */, const float *t /* (R, K) */,
-                       const float *scale /* (1) */, float *loss /* (1) */, float *p /* (R, K) */,
-                       int64_t rows, int64_t classes, float beta, float divisor))
+KERNEL(cross_entropy,
+       (const float *x /* (R, K) */, const float *t /* (R, K) */,
+        const float *scale /* (1), or (R) by row */, float *loss /* (1) */, float *p /* (R, K) */,
+        int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor))
 KERNEL(cross_entropy_back,
-       (const float *p /* (R, K) */, const float *t /* (R, K) */, const float *scale /* (1) */,
-        float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta, float divisor))
-KERNEL(label_entropy, (const float *x /* (R, K) */, const int32_t *t /* (R) */,
-                       const float *scale /* (1) */, float *loss /* (1) */, float *p /* (R, K) */,
-                       int64_t rows, int64_t classes, float beta, float divisor))
+       (const float *p /* (R, K) */, const float *t /* (R, K) */,
+        const float *scale /* (1), or (R) by row */, float *dx /* (R, K) */, int64_t rows,
+        int64_t classes, int64_t by_row, float beta, float divisor))
+KERNEL(label_entropy,
+       (const float *x /* (R, K) */, const int32_t *t /* (R) */,
+        const float *scale /* (1), or (R) by row */, float *loss /* (1) */, float *p /* (R, K) */,
+        int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor))
 KERNEL(label_entropy_back,
-       (const float *p /* (R, K) */, const int32_t *t /* (R) */, const float *scale /* (1) */,
-        float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta, float divisor))
+       (const float *p /* (R, K) */, const int32_t *t /* (R) */,
+        const float *scale /* (1), or (R) by row */, float *dx /* (R, K) */, int64_t rows,
+        int64_t classes, int64_t by_row, float beta, float divisor))
 
 /* normalization_body.h */
 KERNEL(l2_norm, (const float *x /* (R, K) */, float *y /* (R, K) */, float *norm /* (R) */,

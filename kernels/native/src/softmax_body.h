@@ -37,7 +37,9 @@ typedef struct {
   float *p, *dx;
   double totals[SUMS];
   int64_t rows, classes;
-  float beta, factor;
+  float beta, divisor;
+  const float *scale; /* (1), or (rows) if by_row */
+  int64_t by_row;
 } F(loss_job);
 
 /* One part: some of the sums of rows, which are the same for any number of parts. */
@@ -48,17 +50,18 @@ static void F(cross_entropy_part)(void *job, int part, int parts) {
     for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
       const float *x = j->x + r * n, *t = j->t + r * n;
       float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
-      j->totals[k] += F(target_dot)(x, t, n, j->beta, max) - F(row_sum)(t, n) * logf(sum);
+      float entropy = F(target_dot)(x, t, n, j->beta, max) - F(row_sum)(t, n) * logf(sum);
+      j->totals[k] += j->by_row ? j->scale[r] * entropy : entropy;
     }
 }
 
-/* p = softmax(β x) row by row; loss = −scale Σ t log p. */
+/* p = softmax(β x) row by row; loss = −Σ scale Σ t log p. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
-                      int64_t rows, int64_t classes, float beta, float divisor) {
-  F(loss_job) j = {x, t, p, 0, {0}, rows, classes, beta, 0};
+                      int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor) {
+  F(loss_job) j = {x, t, p, 0, {0}, rows, classes, beta, divisor, scale, by_row};
   parallel_for(F(cross_entropy_part), &j, parallel_parts(rows * classes * 16));
   for (int k = 1; k < SUMS; k++) j.totals[0] += j.totals[k];
-  loss[0] = (float)(-j.totals[0] * scale[0] / divisor);
+  loss[0] = (float)(-j.totals[0] * (by_row ? 1 : scale[0]) / divisor);
 }
 
 static void F(cross_entropy_back_part)(void *job, int part, int parts) {
@@ -66,7 +69,8 @@ static void F(cross_entropy_back_part)(void *job, int part, int parts) {
   int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n, *t = j->t + r * n;
-    float *dx = j->dx + r * n, target = F(row_sum)(t, n), factor = j->factor;
+    float *dx = j->dx + r * n, target = F(row_sum)(t, n);
+    float factor = j->scale[j->by_row ? r : 0] / j->divisor * j->beta;
     IVDEP
     for (int64_t k = 0; k < n; k++) dx[k] = (p[k] * target - t[k]) * factor;
   }
@@ -74,8 +78,9 @@ static void F(cross_entropy_back_part)(void *job, int part, int parts) {
 
 /* dx = scale β (p Σ t − t). */
 void F(cross_entropy_back)(const float *p, const float *t, const float *scale, float *dx,
-                           int64_t rows, int64_t classes, float beta, float divisor) {
-  F(loss_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, scale[0] / divisor * beta};
+                           int64_t rows, int64_t classes, int64_t by_row, float beta,
+                           float divisor) {
+  F(loss_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, divisor, scale, by_row};
   parallel_for(F(cross_entropy_back_part), &j, parallel_parts(rows * classes * 4));
 }
 
@@ -85,7 +90,9 @@ typedef struct {
   float *p, *dx;
   double totals[SUMS];
   int64_t rows, classes;
-  float beta, factor;
+  float beta, divisor;
+  const float *scale; /* (1), or (rows) if by_row */
+  int64_t by_row;
 } F(label_job);
 
 /* The class of row r. Labels are checked when data is read; others stay inside of the row. */
@@ -101,17 +108,18 @@ static void F(label_entropy_part)(void *job, int part, int parts) {
     for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
       const float *x = j->x + r * n;
       float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
-      j->totals[k] += x[F(label)(j, r)] * j->beta - max - logf(sum);
+      float entropy = x[F(label)(j, r)] * j->beta - max - logf(sum);
+      j->totals[k] += j->by_row ? j->scale[r] * entropy : entropy;
     }
 }
 
-/* p = softmax(β x) row by row; loss = −scale Σ log p of the class t. */
+/* p = softmax(β x) row by row; loss = −Σ scale log p of the class t. */
 void F(label_entropy)(const float *x, const int32_t *t, const float *scale, float *loss, float *p,
-                      int64_t rows, int64_t classes, float beta, float divisor) {
-  F(label_job) j = {x, t, p, 0, {0}, rows, classes, beta, 0};
+                      int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor) {
+  F(label_job) j = {x, t, p, 0, {0}, rows, classes, beta, divisor, scale, by_row};
   parallel_for(F(label_entropy_part), &j, parallel_parts(rows * classes * 16));
   for (int k = 1; k < SUMS; k++) j.totals[0] += j.totals[k];
-  loss[0] = (float)(-j.totals[0] * scale[0] / divisor);
+  loss[0] = (float)(-j.totals[0] * (by_row ? 1 : scale[0]) / divisor);
 }
 
 static void F(label_entropy_back_part)(void *job, int part, int parts) {
@@ -119,7 +127,8 @@ static void F(label_entropy_back_part)(void *job, int part, int parts) {
   int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n;
-    float *dx = j->dx + r * n, factor = j->factor;
+    float *dx = j->dx + r * n;
+    float factor = j->scale[j->by_row ? r : 0] / j->divisor * j->beta;
     IVDEP
     for (int64_t k = 0; k < n; k++) dx[k] = p[k] * factor;
     dx[F(label)(j, r)] -= factor;
@@ -128,8 +137,9 @@ static void F(label_entropy_back_part)(void *job, int part, int parts) {
 
 /* dx = scale β (p − 1 at the class t); dx may be p. */
 void F(label_entropy_back)(const float *p, const int32_t *t, const float *scale, float *dx,
-                           int64_t rows, int64_t classes, float beta, float divisor) {
-  F(label_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, scale[0] / divisor * beta};
+                           int64_t rows, int64_t classes, int64_t by_row, float beta,
+                           float divisor) {
+  F(label_job) j = {0, t, (float *)p, dx, {0}, rows, classes, beta, divisor, scale, by_row};
   parallel_for(F(label_entropy_back_part), &j, parallel_parts(rows * classes * 4));
 }
 

@@ -173,28 +173,85 @@ def is_batches(x: Any, y: Any) -> bool:
     return not hasattr(x, "__array__") and (hasattr(x, "__iter__") or hasattr(x, "__getitem__"))
 
 
-def weights_of(sample_weight: Any, samples: int) -> Array:
-    """Opens the weights of samples.
+def with_weights(
+    data: dataset.DataSet, sample_weight: Any, model: SampleSpecs | Runtime
+) -> dataset.DataSet:
+    """Returns a data set with the weights of its samples, or of the positions of its targets.
 
     Args:
-        sample_weight: an array (N,) or the path of a data file.
-        samples: number of samples.
+        data: the data set.
+        sample_weight: weights of samples (N,), or of positions: (N, …) with the shape of the
+            target without its last axis; of class numbers with their shape. For several outputs, a
+            sequence or mapping of either, or None for 1. Or the path of a data file of these.
+        model: shapes and names of a sample's arrays.
 
     Raises:
-        DataError: if there is not one weight for each sample, or a weight is invalid.
+        DataError: if shapes or numbers of samples do not fit, or the weight of a sample is invalid.
     """
-    if isinstance(sample_weight, Mapping):
+    column = _sample_column(sample_weight, data.length, model)
+    if column is None:
+        return data.with_weights(None, _position_columns(sample_weight, data.length, model))
+    if column.length != data.length:
         raise DataError(
-            "sample_weight: must be one weight for each sample (N,), but got a mapping. "
-            "`loss_weights=` weights outputs."
-        )
-    (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight")
-    if column.length != samples:
-        raise DataError(
-            f"{column.name}: must have a weight for each of the {samples} samples, but got "
+            f"{column.name}: must have a weight for each of the {data.length} samples, but got "
             f"{column.length}."
         )
-    return read_weights(column)
+    return data.with_weights(read_weights(column))
+
+
+def _sample_column(weights: Any, samples: int, model: SampleSpecs | Runtime) -> Column | None:
+    """Opens weights of samples; None for those of positions. Arguments as of `with_weights`."""
+    specs = model.position_specs
+    is_path = isinstance(weights, str | os.PathLike)
+    if not is_path and (_by_output(weights, len(specs)) or np.ndim(weights) > 1 < specs[0].size):
+        return None
+    has_positions = is_path and any(spec.size > 1 for spec in specs)
+    try:
+        (column,) = _columns(weights, [WEIGHT], "sample_weight", "sample weight")
+    except DataError:
+        if has_positions:
+            return None
+        raise
+    return None if has_positions and column.length != samples else column
+
+
+def _by_output(weights: Any, outputs: int) -> bool:
+    """Whether weights are a mapping or a sequence of arrays, one for each output."""
+    if isinstance(weights, Mapping):
+        return True
+    is_sequence = isinstance(weights, list | tuple) and len(weights) == outputs > 1
+    return is_sequence and all(each is None or np.ndim(each) > 0 for each in weights)
+
+
+def _position_columns(weights: Any, samples: int, model: SampleSpecs | Runtime) -> Sequence[Column]:
+    """Opens weights of positions; arguments as of `with_weights`."""
+    specs, name = model.position_specs, "sample_weight"
+    if isinstance(weights, str | os.PathLike):
+        return _columns(weights, specs, name, "sample weight")
+    if isinstance(weights, Mapping):
+        if any(value is not None and not np.ndim(value) for value in weights.values()):
+            raise DataError(
+                f"{name}: must be one weight for each sample (N,) or position (N, …), but got a "
+                "mapping to numbers. `loss_weights=` weights outputs."
+            )
+        weights = {str(key): value for key, value in weights.items()}
+        weights = [weights[key] for key in model.target_names.find(weights, name)]
+    elif not _by_output(weights, len(specs)):
+        weights = [weights]
+    with reading(name, "must be arrays of numbers"):
+        pairs = zip(weights, specs, strict=False)
+        arrays = [_of_positions(each, spec.size, samples) for each, spec in pairs]
+        return array_columns(arrays, specs, name)
+
+
+def _of_positions(weights: Any, positions: int, samples: int) -> Array:
+    """Returns weights of positions as an array; those of samples are the same at each position."""
+    if weights is None:
+        weights = np.broadcast_to(np.float32(1), samples)
+    array = np.asarray(weights)
+    if array.ndim > 1 or positions == 1:
+        return array
+    return np.broadcast_to(array[:, np.newaxis], (len(array), positions))
 
 
 def class_weighted(
@@ -221,7 +278,8 @@ def class_weighted(
     numbers = range(data.length) if training is None else training
     weights = class_weights(class_weight, labels, numbers, max(2, *losses[0][1].shape[-1:]))
     assert labels is not None, "class_weights has refused targets that are not classes"
-    return data.with_weights(weigh_classes(data.weights, weights, labels, numbers)), weights
+    samples = weigh_classes(data.sample_weights, weights, labels, numbers)
+    return data.with_weights(samples, data.position_weights), weights
 
 
 def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.formats.reader import read_model
 from odt.core.recipe.lowered_model import lower_model
@@ -33,7 +33,7 @@ class Randomness:
 class SyntheticData:
     """Random inputs by number, independent of the batch in which they are read."""
 
-    weights: Array | None = None
+    weights: Weights | None = None
 
     def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
         self._specs = specs

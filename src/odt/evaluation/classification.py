@@ -7,6 +7,7 @@ import numpy as np
 
 from odt.charts.html import paragraph
 from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import scales_of
 from odt.core.planning.computation import Computation
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.metrics import class_form
@@ -231,12 +232,11 @@ def _evaluate(
     order = range(data.length)
     with trainer.evaluation.integer_form() as form:
         if form is not None:
-            evaluator = form.evaluator(weighted=data.weights is not None)
+            evaluator = form.evaluator(scales_of(data.weights))
             evaluator.run(data, order, {}, totals=totals, each=each)
             return
     computation = Computation(trainer.session.recipe.losses, outputs=True)
-    if data.weights is not None:
-        computation = computation.weighted()
+    computation = computation.scaled(scales_of(data.weights))
     engine = core.runtime.engine(computation, micro_batch=1 if each else None)
     reduction = core.info.reduction
     with core.parameters.averaged():

@@ -7,7 +7,7 @@ from typing import Any
 
 from odt.charts.html import table
 from odt.core.data import dataset
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Scales
 from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.options.training_options import RECIPE_OPTIONS
@@ -20,7 +20,7 @@ from odt.core.training.metrics import fitting_metrics, user_names
 from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
 from odt.data.new_data import NewData, OpenedData, Show, open_labelled
-from odt.data.sources import DataSet, samples_of, weights_of
+from odt.data.sources import DataSet, samples_of, with_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.evaluation.classification import (
@@ -80,7 +80,7 @@ class ModelEvaluator(Closing):
     Args:
         model: the model; quantized models compute integers.
         metrics: names of metrics.
-        weighted: whether samples may have weights.
+        scales: what probably has weights.
         micro_batch: samples that a worker computes at once; None to choose.
         workers: number of worker threads; None to choose.
         options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
@@ -95,7 +95,7 @@ class ModelEvaluator(Closing):
         model: Model,
         metrics: str | Sequence[str] = (),
         *,
-        weighted: bool = False,
+        scales: Scales = Scales.BATCH,
         micro_batch: int | None = None,
         workers: int | None = None,
         **options: Any,
@@ -108,7 +108,7 @@ class ModelEvaluator(Closing):
             recipe.info,
             micro_batch=micro_batch,
             workers=workers,
-            weighted=weighted,
+            scales=scales,
             computed=inference_graphs(recipe.lowered),
         )
         loss, output = self.samples.losses[0]
@@ -196,7 +196,7 @@ class ModelEvaluator(Closing):
         if not data.targets:
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
-            data = data.with_weights(weights_of(sample_weight, data.length))
+            data = with_weights(data, sample_weight, specs)
         if check_data:
             data.check_all()
         names = class_names(x, y) or recorded_names
@@ -245,7 +245,7 @@ def evaluate(
         model: a model or the path of its file; quantized models compute integers.
         x: inputs (N, …), as in `Trainer.fit`, or NewData.
         y: targets (N, …), as in `Trainer.fit`; left out with a DataSet or NewData.
-        sample_weight: weights (N,) of the samples' losses, as in `Trainer.fit`.
+        sample_weight: weights of the losses of samples or positions, as in `Trainer.fit`.
         metrics: one or several names, as of Trainer.
         per_class: whether to refuse targets that are no classes.
         per_sample: whether to keep the loss of each sample, which then run one by one.
@@ -272,7 +272,7 @@ def evaluate(
     with ModelEvaluator(
         source,
         metrics,
-        weighted=sample_weight is not None,
+        scales=Scales.BATCH if sample_weight is None else Scales.SAMPLES,
         micro_batch=micro_batch,
         workers=workers,
         **options,

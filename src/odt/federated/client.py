@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.dataset import EpochOrder
+from odt.core.data.protocol import scales_of
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError, TrainingError
 from odt.federated.tensors import load_tensors, tensors_of
@@ -90,7 +91,7 @@ class Client:
             TrainingError: if the loss or a trained value is NaN or infinite.
         """
         load_tensors(self.trainer, tensors)
-        core = self.trainer.session.build(weighted=self._data.weights is not None)
+        core = self.trainer.session.build(scales=scales_of(self._data.weights))
         seed = round_seed(self._seed, round, self.partition)
         core.parameters.mask_seed = seed
         self.trainer.learning_rate = core.info.learning_rate * rate_factor(round, self._rounds)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import scales_of
 from odt.core.model.record import Record
 from odt.errors import DataError, TrainingError, warn
 from odt.federated.checks import check_update
@@ -60,7 +61,7 @@ class Federation:
         labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
-        core = trainer.session.build(weighted=data.weights is not None)
+        core = trainer.session.build(scales=scales_of(data.weights))
         core.parameters.proximal_mu = self.strategy.proximal_mu
         self.tensors = tensors_of(trainer)
         self.residuals: list[Tensors] = [{} for _ in parts]

@@ -43,13 +43,15 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
         samples: numbers of the samples to look at.
         losses: name of each loss, and the spec of one sample of its output.
     """
-    if len(losses) != 1:
+    if len(losses) != 1 or data.position_weights:
         return math.nan
     (column,) = data.targets
     name, output = losses[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(samples, rows)
-    weight = 1.0 if data.weights is None else float(data.weights[np.asarray(samples)].mean())
+    weight = 1.0
+    if data.sample_weights is not None:
+        weight = float(data.sample_weights[np.asarray(samples)].mean())
     return weight * LOSSES[name].constant_loss(rows, output)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Scales, scales_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
@@ -96,14 +96,14 @@ class SessionEvaluation(Closing):
         """Ends the worker threads of the integer form."""
         self._forget_integers()
 
-    def _evaluator(self, integers: LoweredGraphs, weighted: bool) -> Evaluator:
+    def _evaluator(self, integers: LoweredGraphs, scales: Scales) -> Evaluator:
         session = self._session
         return Evaluator(
             session.recipe.graphs,
             session.recipe.info,
             micro_batch=session.micro_batch,
             workers=session.workers,
-            weighted=weighted,
+            scales=scales,
             computed=integers,
         )
 
@@ -145,7 +145,7 @@ class SessionEvaluation(Closing):
         with self.integer_form() as form:
             if form is None:
                 return trainer.evaluate(data, order, rest=rest)
-            return form.evaluator(weighted=data.weights is not None).run(
+            return form.evaluator(scales_of(data.weights)).run(
                 data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
             )
 
@@ -157,7 +157,7 @@ class SessionEvaluation(Closing):
         Args:
             x: inputs, or an iterable of batches.
             y: targets (N, …); None with a DataSet or an iterable.
-            sample_weight: weights of the samples' losses.
+            sample_weight: weights of the losses of samples or positions.
             verbose: whether a terminal shows a progress bar, as of `Trainer.evaluate`.
         """
         session = self._session
@@ -183,7 +183,7 @@ class SessionEvaluation(Closing):
                 if form is None:
                     totals.add(data, update=False)
                     continue
-                evaluator = form.evaluator(weighted=data.weights is not None)
+                evaluator = form.evaluator(scales_of(data.weights))
                 result = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
                 totals.count(result, data.length)
         if not totals.samples:
@@ -196,7 +196,7 @@ class SessionEvaluation(Closing):
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
-            sample_weight: weights of the samples' losses (N,).
+            sample_weight: weights of the losses of samples or positions.
         """
         session = self._session
         data = session.open_batch(x, y, sample_weight)
@@ -204,7 +204,7 @@ class SessionEvaluation(Closing):
         with self.integer_form() as form:
             if form is None:
                 return session.logs(trainer.batch(data, data.length, update=False))
-            evaluator = form.evaluator(weighted=data.weights is not None)
+            evaluator = form.evaluator(scales_of(data.weights))
             return session.logs(evaluator.run(data, range(data.length), trainer.metrics))
 
     def predict(self, x: Any, verbose: int | str = 0) -> Any:

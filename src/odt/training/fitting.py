@@ -12,7 +12,7 @@ import numpy as np
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
-from odt.core.data.protocol import Data
+from odt.core.data.protocol import Data, scales_of
 from odt.core.data.sample_weights import BALANCED, ClassWeights, Weighting, checksum
 from odt.core.data.split import validation_warning
 from odt.core.options.fit_options import FitOptions
@@ -137,7 +137,7 @@ class Fit:
             training = samples.order.samples
             weighted, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=weighted)
-        return samples, Weighting(classes, checksum(data.weights))
+        return samples, Weighting(classes, checksum(data.weights, data.position_weights))
 
     def train_samples(
         self,
@@ -500,7 +500,7 @@ class Fit:
         samples = self.session.open_batch(*batch)
         if class_weight:
             samples, _ = class_weighted(samples, self.session.samples.losses, class_weight)
-        self.session.build(weighted=samples.weights is not None)
+        self.session.build(scales=scales_of(samples.weights))
         return samples
 
     def _begin(self, steps: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator, Predictor
@@ -30,7 +31,7 @@ class IntegerForm(Closing):
         self,
         digest: bytes,
         graphs: LoweredGraphs,
-        evaluator: Callable[[LoweredGraphs, bool], Evaluator],
+        evaluator: Callable[[LoweredGraphs, Scales], Evaluator],
         predictor: Callable[[LoweredGraphs], Predictor],
     ) -> None:
         """Plans nothing yet.
@@ -38,21 +39,21 @@ class IntegerForm(Closing):
         Args:
             digest: hash of the weights.
             graphs: graphs that compute integers.
-            evaluator: plans an evaluation of graphs, with sample weights or without.
+            evaluator: plans an evaluation of graphs, for weights or without.
             predictor: plans the computation of outputs.
         """
         self.digest = digest
         self._graphs = graphs
         self._make_evaluator = evaluator
         self._make_predictor = predictor
-        self._evaluators: dict[bool, Evaluator] = {}
+        self._evaluators: dict[Scales, Evaluator] = {}
         self._predictor: Predictor | None = None
 
-    def evaluator(self, *, weighted: bool) -> Evaluator:
-        """Returns the evaluator of samples with or without weights."""
-        if weighted not in self._evaluators:
-            self._evaluators[weighted] = self._make_evaluator(self._graphs, weighted)
-        return self._evaluators[weighted]
+    def evaluator(self, scales: Scales) -> Evaluator:
+        """Returns the evaluator of samples with weights of this kind."""
+        if scales not in self._evaluators:
+            self._evaluators[scales] = self._make_evaluator(self._graphs, scales)
+        return self._evaluators[scales]
 
     @property
     def predictor(self) -> Predictor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import Data
+from odt.core.data.protocol import Data, Scales, scales_of
 from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
 from odt.data.run_samples import Samples
@@ -45,11 +45,13 @@ def pipeline_of(
         _sample_shapes(graph, tensor, column)
         for tensor, column in zip(graph.inputs, samples.data.inputs, strict=True)
     ]
+    has_positions = scales_of(data.weights) is Scales.POSITIONS
+    weights = runtime.position_specs if has_positions else ()
     return InputPipeline(
         data,
         samples.order.samples,
         inputs=runtime.input_specs,
-        targets=runtime.target_specs,
+        targets=(*runtime.target_specs, *weights),
         shapes=shapes,
         batch=batch,
         augmentations=augmentations,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odt.core.data.dataset import DataSet, EpochOrder
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, scales_of
 from odt.core.training.rate_test import rate_test
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -98,7 +98,7 @@ def find_rate(
         raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
     if session.teacher is not None:
         raise OptionError("teacher", "must be left out with `find_rate=`", "both")
-    core = session.build(data.length, weighted=data.weights is not None)
+    core = session.build(data.length, scales=scales_of(data.weights))
     order = EpochOrder(range(data.length), shuffle=True, seed=seed)
     parts = _parts(order, core.info.step_samples, steps + 1)
     rates = np.geomspace(lowest, highest, steps).tolist()

@@ -10,6 +10,7 @@ import numpy as np
 
 from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.data import dataset
+from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.options.session_options import SessionOptions
 from odt.core.options.training_options import BATCH
@@ -29,7 +30,7 @@ from odt.core.training.metrics import (
 )
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
-from odt.data.sources import samples_of, weights_of
+from odt.data.sources import samples_of, with_weights
 from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.native.target import other_target
 from odt.models.model import Model
@@ -143,7 +144,7 @@ class Session(Closing):
             x: inputs: arrays (N, …), the path of a data file, or a DataSet.
             y: targets: arrays (N, …), also by name; or the path of a data file; None with a
                 DataSet.
-            sample_weight: weights (N,) or the path of a data file; None for 1.
+            sample_weight: weights of samples or positions, as of `with_weights`; None for 1.
             targets: whether targets are needed; False for prediction.
 
         Raises:
@@ -164,7 +165,7 @@ class Session(Closing):
         if targets and not data.targets:
             raise DataError("y: must be given to train or evaluate, but got None.")
         if sample_weight is not None:
-            data = data.with_weights(weights_of(sample_weight, data.length))
+            data = with_weights(data, sample_weight, self.samples)
         return data
 
     def open_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dataset.DataSet:
@@ -173,7 +174,7 @@ class Session(Closing):
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
-            sample_weight: weights (N,); None for 1.
+            sample_weight: weights of samples or positions; None for 1.
 
         Raises:
             DataError: if shapes or dtypes do not match the model, or there are more samples than
@@ -196,13 +197,18 @@ class Session(Closing):
     # ---- memory
 
     def build(
-        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0, shuffled: bool = True
+        self,
+        samples: int = 0,
+        *,
+        scales: Scales = Scales.BATCH,
+        prepared: int = 0,
+        shuffled: bool = True,
     ) -> engine.Trainer:
         """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
             samples: number of samples, for `cache_frozen`, a teacher and metrics such as AUC.
-            weighted: whether samples have weights.
+            scales: what has weights.
             prepared: bytes of the batches that `augment` prepares.
             shuffled: whether the samples are shuffled.
 
@@ -211,7 +217,7 @@ class Session(Closing):
             OptionError: if the model cannot be trained with these options.
             ModelError: if the checkpoint is nominal and parameters have no values yet.
         """
-        trainer = self.allocate(samples, weighted=weighted, prepared=prepared, shuffled=shuffled)
+        trainer = self.allocate(samples, scales=scales, prepared=prepared, shuffled=shuffled)
         if self.missing:
             raise ModelError(
                 f"{self.resume.path}: must hold values to resume from, but is nominal: it holds "
@@ -220,13 +226,18 @@ class Session(Closing):
         return trainer
 
     def allocate(
-        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0, shuffled: bool = True
+        self,
+        samples: int = 0,
+        *,
+        scales: Scales = Scales.BATCH,
+        prepared: int = 0,
+        shuffled: bool = True,
     ) -> engine.Trainer:
         """Does what `build` does, even while parameters of a nominal checkpoint are missing.
 
         Args:
             samples: as for `build`.
-            weighted: as for `build`.
+            scales: as for `build`.
             prepared: as for `build`.
             shuffled: as for `build`.
         """
@@ -254,7 +265,7 @@ class Session(Closing):
                 cache=self._cache_policy and replace(self._cache_policy, samples=samples),
                 keep_best=self.options.keep_best,
                 monitor=monitored_name(self.options.monitor, self._names),
-                weighted=weighted,
+                scales=scales,
                 reserves={
                     "prepared batches": prepared,
                     "a teacher's outputs": taught,
@@ -268,22 +279,23 @@ class Session(Closing):
                 self.resume.restore(self.graph, core.parameters, core.best, names_only=True)
             if core.plateau:
                 core.plateau.state = self.resume.progress.plateau
-        if weighted:
-            self._engine.weigh()
+        self._engine.weigh(scales)
         return self._engine
 
-    def prepared_nbytes(self, augment: Any) -> int:
+    def prepared_nbytes(self, augment: Any, scales: Scales) -> int:
         """Returns the bytes of the batches that an augmentation prepares.
 
         Args:
             augment: argument of `fit`.
+            scales: what has weights.
         """
         if not augment:
             return 0
-        specs = (*self.samples.input_specs, *self.samples.target_specs)
+        weights = self.samples.position_specs if scales is Scales.POSITIONS else ()
+        specs = (*self.samples.input_specs, *self.samples.target_specs, *weights)
         if self.teacher is not None:
             _, output = self.samples.losses[0]
-            specs = (*specs, output)
+            specs = (*specs, output, *weights[:1])
         return batches_nbytes(specs, self.recipe.info.batch_size, augment)
 
     # ---- weights that do not train

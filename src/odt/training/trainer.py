@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
+from odt.core.data.protocol import scales_of
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.training_options import STEP_OPTIONS
@@ -280,8 +281,11 @@ class Trainer(Closing):
             class_weight: mapping from classes to weights of their samples' losses in training, 1
                 for others; or "balanced": n / (K · n_c) for n samples of K classes, n_c of them of
                 the class. Default: the weights in the checkpoint, or none.
-            sample_weight: weights of the samples' losses (N,), or the path of a data file. An
-                iterable gives them in its batches: (x, y, sample_weight).
+            sample_weight: weights of the samples' losses (N,), or of positions (N, …), such as
+                cells or anchors, with the shape of the target without its last axis; of class
+                numbers with their shape. For several outputs, a list or mapping of either, or None
+                for 1. Or the path of a data file. An iterable gives weights in its batches:
+                (x, y, sample_weight).
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
                 "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
                 `odt docs augmentation` lists them. Default: those in the checkpoint, or none.
@@ -335,10 +339,11 @@ class Trainer(Closing):
         self.record = recorded(x) or self.record
         samples, weighting = run.arrange(data, validation_set)
         augmentations = parsed_augmentations(run.options.augment)
+        scales = scales_of(samples.all.weights)
         core = session.build(
             samples.count + (validation_set.length if validation_set else 0),
-            weighted=samples.all.weights is not None,
-            prepared=session.prepared_nbytes(augmentations),
+            scales=scales,
+            prepared=session.prepared_nbytes(augmentations, scales),
             shuffled=samples.order.shuffle,
         )
         core.augment = ",".join(map(str, augmentations))
@@ -549,14 +554,14 @@ class Trainer(Closing):
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
-            sample_weight: weights of the samples' losses (N,).
+            sample_weight: weights of samples or positions, as in `fit`.
             class_weight: mapping from classes to weights of their samples' losses.
         """
         session = self.session
         data = session.open_batch(x, y, sample_weight)
         if class_weight:
             data, _ = class_weighted(data, session.samples.losses, class_weight)
-        core = session.build(weighted=data.weights is not None)
+        core = session.build(scales=scales_of(data.weights))
         return session.logs(core.batch(data, data.length, update=True))
 
     def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
@@ -565,7 +570,7 @@ class Trainer(Closing):
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
-            sample_weight: weights of the samples' losses (N,).
+            sample_weight: weights of samples or positions, as in `fit`.
         """
         return self.evaluation.evaluate_batch(x, y, sample_weight)
 
@@ -578,8 +583,8 @@ class Trainer(Closing):
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
             scale: factor of the loss and its gradients, such as 1/K to average K batches.
-            sample_weight: weights of the samples' losses (N,). Give them from the first batch on:
-                they cannot begin while gradients are accumulated.
+            sample_weight: weights of samples or positions, as in `fit`. Give them from the first
+                batch on: they cannot begin while gradients are accumulated.
 
         Returns:
             The loss multiplied by `scale`.
@@ -591,7 +596,7 @@ class Trainer(Closing):
             OptionError: if weights of samples begin while gradients are accumulated.
         """
         data = self.session.open_batch(x, y, sample_weight)
-        core = self.session.build(weighted=data.weights is not None)
+        core = self.session.build(scales=scales_of(data.weights))
         return core.accumulate(data, data.length, scale)
 
     def apply_gradients(self) -> None:

@@ -159,6 +159,8 @@ def test_data_sets_give_arrays_by_name_too(model: Path, named: bool, size: int) 
     with odt.Trainer(model, loss="mse", batch_size=4) as trainer:
         assert trainer.evaluate(Loader(x, y, size))["loss"] == pytest.approx(0, abs=1e-9)
         with pytest.raises(odt.DataError, match="sample_weight: must be one weight for each"):
+            trainer.fit({"a": A, "b": B}, [P, Q], sample_weight={"early": 1.0, "late": 0.5})
+        with pytest.raises(odt.DataError, match=r"sample_weight: must hold 2 .*, but got early\."):
             trainer.fit({"a": A, "b": B}, [P, Q], sample_weight={"early": np.ones(6)})
     for metrics in ({"early": "r2"}, [["r2"]]):
         with pytest.raises(odt.OptionError, match="`metrics=`: must be names, for the first out"):

@@ -11,6 +11,7 @@ from support.networks import ArrayData
 from support.paths import GOLDEN
 from support.tied_network import data, info, network
 
+from odt.core.data.protocol import Scales
 from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import forecast
@@ -100,7 +101,7 @@ def test_a_proximal_term_can_be_changed_between_steps(
             t.parameters.proximal_mu = 0.5
             t.parameters.restart(t.parameters.values())
             if before:
-                t.weigh()
+                t.weigh(Scales.SAMPLES)
             losses = []
             for mu in (0.5, 0.0, 5.0, 0.0, 0.5):
                 t.parameters.proximal_mu = mu

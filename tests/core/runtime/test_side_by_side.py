@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.tied_network import data, info, network
 
+from odt.core.data.protocol import Scales, Weights
 from odt.core.planning.step_mode import Loop
 from odt.core.training.metrics import Metrics
 from odt.core.training.trainer import Trainer
@@ -64,8 +65,8 @@ def test_batches_held_as_a_whole(monkeypatch: pytest.MonkeyPatch, *, weighted: b
         samples, bad = data(16), data(16)
         bad.inputs[0][13, 0] = np.nan
         if weighted:
-            samples.weights = bad.weights = np.linspace(0, 2, 16, dtype=np.float32)
-        options = {"micro_batch": 4, "workers": 2, "weighted": weighted}
+            samples.weights = bad.weights = Weights(np.linspace(0, 2, 16, dtype=np.float32))
+        options = {"micro_batch": 4, "workers": 2, "scales": Scales(weighted)}
         with Trainer(network(np.float32), info(16), **options) as trainer:  # type: ignore[arg-type]
             for _ in range(3):
                 losses = [trainer.step(samples, n) for n in (16, 7)]

@@ -43,9 +43,10 @@ def cross_entropy(o: Options, x: Array, t: Array, scale: Array) -> Mapping[str, 
 
 
 def sample_means(terms: Array, scale: Array) -> Mapping[str, Array]:
-    """The loss of terms (N, …): the mean of each sample's, times the sample's scale, added up."""
-    means = np.array([np.mean(terms[n]) for n in range(len(terms))], terms.dtype)
-    return {"loss": np.sum(means * scale, keepdims=True)}
+    """The loss of terms (N, …), each run of them scaled: the means of the samples, added up."""
+    scaled = (terms.reshape(len(scale), -1) * scale[:, np.newaxis]).reshape(terms.shape)
+    means = np.array([np.mean(scaled[n]) for n in range(len(terms))], terms.dtype)
+    return {"loss": np.sum(means, keepdims=True)}
 
 
 def apart(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

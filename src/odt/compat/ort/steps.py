@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.data.array_samples import ArraySamples
 from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import scales_of
 from odt.core.runtime.parameters import by_name
 from odt.core.runtime.program import Program
 from odt.core.training import trainer as engine
@@ -148,7 +149,7 @@ class Steps:
             loss = self._bound()
             self._reset = False
             return loss + batch.constant
-        core = trainer.session.build(weighted=batch.weights is not None)
+        core = trainer.session.build(scales=scales_of(data.weights))
         size = core.info.batch_size
         samples = data.length
         before = self._begin(core, data, size) if train else {}

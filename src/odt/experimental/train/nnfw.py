@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Weights
 from odt.core.export.exporter import export_model
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
@@ -257,7 +257,7 @@ class _Arrays:
 
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.columns = (inputs, targets)
-        self.weights: Array | None = None
+        self.weights: Weights | None = None
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for column, outs in zip(self.columns, (inputs, targets), strict=True):
