@@ -187,9 +187,13 @@ class Plan:
 
     @property
     def read_after_forward(self) -> tuple[str, ...]:
-        """Values that are read at the end of the forward phase."""
+        """Values that are read at the end of the forward phase.
+
+        With the outputs, a metric reads the targets of the first loss.
+        """
+        targets = self.targets[:1] if self.outputs else ()
         statistics = (name for s in self.statistics for name in (s.center, s.inv))
-        return (*self.outputs, *(name for _, name in self.seen), *statistics)
+        return (*self.outputs, *targets, *(name for _, name in self.seen), *statistics)
 
     def followed(self, quant_ranges: str) -> frozenset[int]:
         """Returns the ranges of activations that move in training.
