@@ -227,7 +227,7 @@ def _position_columns(weights: Any, samples: int, model: SampleSpecs | Runtime) 
     """Opens weights of positions; arguments as of `with_weights`."""
     specs, name = model.position_specs, "sample_weight"
     if isinstance(weights, str | os.PathLike):
-        return _columns(weights, specs, name, "sample weight")
+        return _columns(weights, specs, name, "sample weight", names=model.target_names)
     if isinstance(weights, Mapping):
         if any(value is not None and not np.ndim(value) for value in weights.values()):
             raise DataError(
