@@ -3,6 +3,8 @@
 import io
 from collections.abc import Callable
 from typing import Any
+from xml.etree.ElementTree import TreeBuilder
+from xml.parsers.expat import ParserCreate
 
 from odt.core.storage.json_text import parse_json
 from odt.core.storage.reading import reading
@@ -20,9 +22,6 @@ def parse_xml(data: bytes) -> Any:
         ValueError: for a document type, which could declare entities.
         xml.parsers.expat.ExpatError: if it is not XML.
     """
-    from xml.etree.ElementTree import TreeBuilder
-    from xml.parsers.expat import ParserCreate
-
     def refuse(*args: object) -> None:
         raise ValueError("a document type (DTD). Remove <!DOCTYPE …>")
 
