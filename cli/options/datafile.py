@@ -58,8 +58,8 @@ class DatafileOptions:
                      "label_pattern", "unlabelled", "regression", "labels", "label_map",
                      "stratify", "test_source")),
            type=FOLDER, metavar="ANNOTATIONS",
-           help="Object detection: boxes as targets, from a folder or archive of Pascal VOC's XML "
-           "files.")
+           help="Object detection: boxes as targets, from a file, folder or archive in the format "
+           "of Pascal VOC, COCO, YOLO, CSV, Edge Impulse or CreateML.")
     test_source: str | None = declare(SOURCE, "--test-source",
            fits=Fits("test samples in a second file", LOCAL),
            metavar="PATH",

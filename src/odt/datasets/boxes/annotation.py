@@ -74,6 +74,24 @@ class PhotoBoxes:
         self.corners.append((y1, x1, y2, x2))
         self.rows.append(row)
 
+    def add_sized(
+        self, row: str, label: object, box: Sequence[object], anchor: float = 0.0
+    ) -> None:
+        """Adds a box that is stated by a point and its size, or what is wrong with it.
+
+        Args:
+            row, label: as for `add`.
+            box: x and y of the point, width, height.
+            anchor: place of the point in the box: 0 for the top left corner, 0.5 for the centre.
+        """
+        numbers = finite(box)
+        if numbers is None or len(numbers) != 4:
+            self.add(row, label, box)
+            return
+        x, y, width, height = numbers
+        left, top = x - anchor * width, y - anchor * height
+        self.add(row, label, (left, top, left + width, top + height))
+
     def fault(self, row: str, rule: str) -> None:
         """Adds what is wrong at a place of the file; an empty place is the whole file."""
         self.faults.append(f"{self.file}: {row}: {rule}" if row else f"{self.file}: {rule}")

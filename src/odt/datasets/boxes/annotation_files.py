@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from odt.core.storage.reading import listed
+from odt.core.storage.reading import listed, reading
 from odt.dataclass import dataclass
-from odt.datasets.boxes import voc
+from odt.datasets.boxes import coco, createml, csv, edge_impulse, voc, yolo
 from odt.datasets.boxes.annotation import AnnotationFile, Annotations, BoxFormat
 from odt.datasets.boxes.file_contents import READERS, content_of
 from odt.datasets.class_folders import SPLITS
@@ -15,7 +15,10 @@ from odt.datasets.file_suffixes import suffix_of
 from odt.datasets.tree import FileTree, Tree, open_tree
 from odt.errors import DataError
 
-FORMATS: tuple[BoxFormat, ...] = (voc.FORMAT,)
+FORMATS: tuple[BoxFormat, ...] = (
+    *(voc.FORMAT, coco.FORMAT, yolo.FORMAT),
+    *(csv.FORMAT, edge_impulse.FORMAT, createml.FORMAT),
+)
 WORDS = re.compile(r"[^\W\d_]+")
 
 
@@ -54,6 +57,7 @@ def read_annotations(tree: Tree) -> tuple[BoxFormat, Annotations, list[DamagedFi
     annotations: dict[str, Annotations] = {}
     files: dict[str, list[str]] = {}
     damaged: list[DamagedFile] = []
+    blank: list[AnnotationFile] = []  # of photos without boxes, if the format is YOLO
     for name in tree.sizes:
         if suffix_of(name) not in READERS:
             continue
@@ -62,11 +66,15 @@ def read_annotations(tree: Tree) -> tuple[BoxFormat, Annotations, list[DamagedFi
         except DataError as e:
             damaged.append(DamagedFile(name, str(e).removesuffix(".")))
             continue
+        if suffix_of(name) == ".txt" and not any(map(str.strip, file.content)):
+            blank.append(file)
         for form in FORMATS:
             if suffix_of(name) in form.suffixes and form.fits(file):
-                form.read(file, annotations.setdefault(form.name, Annotations()))
+                with reading(file.where, f"must be in the format of {form.title}"):
+                    form.read(file, annotations.setdefault(form.name, Annotations()))
                 files.setdefault(form.name, []).append(name)
-    formats = [form for form in FORMATS if form.name in annotations]
+    # Names of classes alone, such as classes.txt, are no format.
+    formats = [f for f in FORMATS if f.name in annotations and annotations[f.name].photos]
     if len(formats) > 1:
         counts = ", ".join(f"{f.title} ({_shown(files[f.name])})" for f in formats)
         raise DataError(
@@ -77,7 +85,11 @@ def read_annotations(tree: Tree) -> tuple[BoxFormat, Annotations, list[DamagedFi
         got = damaged[0].problem if damaged else f"{counted_files(len(tree.sizes))} of other kinds"
         titles = ", ".join(form.title for form in FORMATS)
         raise DataError(f"{tree.name}: must hold boxes ({titles}), but got: {got}.")
-    return formats[0], annotations[formats[0].name], damaged
+    (form,) = formats
+    for file in blank if form is yolo.FORMAT else ():
+        form.read(file, annotations[form.name])
+    damaged = [file for file in damaged if suffix_of(file.name) in form.suffixes]
+    return form, annotations[form.name], damaged
 
 
 def _read(tree: Tree, name: str) -> AnnotationFile:

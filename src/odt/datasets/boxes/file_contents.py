@@ -22,6 +22,7 @@ def parse_xml(data: bytes) -> Any:
         ValueError: for a document type, which could declare entities.
         xml.parsers.expat.ExpatError: if it is not XML.
     """
+
     def refuse(*args: object) -> None:
         raise ValueError("a document type (DTD). Remove <!DOCTYPE …>")
 
