@@ -1,6 +1,7 @@
 """Boxes (M, 5) that move with their image: class, y1, x1, y2, x2 as fractions of height and width.
 
-A row without a box has the class −1 and zeros.
+A row without a box has the class −1 and zeros. A movement of the points of an image is an array
+(2, 3): (y, x) becomes movement @ (y, x, 1), in fractions of the image.
 """
 
 import numpy as np
@@ -11,32 +12,34 @@ VISIBLE = 0.3  # smallest part of a box's area that must stay in the image
 NO_BOX = (-1, 0, 0, 0, 0)
 
 
-def move_boxes(boxes: Array, rows: tuple[float, float], columns: tuple[float, float]) -> None:
-    """Scales and shifts boxes in place, as their image was changed.
+def axis_movement(rows: tuple[float, float], columns: tuple[float, float]) -> Array:
+    """Returns a movement along the axes.
 
     Args:
-        boxes: (M, 5). Boxes of which less than VISIBLE stays inside become rows without a box.
         rows, columns: factor and offset: y becomes factor · y + offset. A negative factor mirrors.
     """
-    corners = boxes[:, 1:].astype(np.float64)
-    for axis, (factor, offset) in enumerate((rows, columns)):
-        corners[:, axis::2] = np.sort(corners[:, axis::2] * factor + offset, axis=1)
-    replace_boxes(boxes, corners)
+    return np.array([[rows[0], 0, rows[1]], [0, columns[0], columns[1]]], np.float64)
 
 
-def replace_boxes(boxes: Array, corners: Array) -> None:
-    """Replaces the corners of boxes in place, clipped to the image.
+def move_boxes(boxes: Array, movement: Array) -> None:
+    """Moves boxes in place: each becomes the smallest box around its four corners.
+
+    Boxes are clipped to the image. Those of which less than VISIBLE of their area stays in it
+    become rows without a box.
 
     Args:
-        boxes: (M, 5). Boxes of which less than VISIBLE stays inside become rows without a box.
-        corners: (M, 4): y1, x1, y2, x2, which may be outside of the image.
+        boxes: (M, 5).
+        movement: (2, 3).
     """
-    clipped = np.clip(corners, 0, 1)
-    visible = _areas(clipped)
-    stays = (boxes[:, 0] >= 0) & (visible > 0) & (visible >= VISIBLE * _areas(corners))
-    boxes[:, 1:] = clipped
+    corners = boxes[:, [[1, 2], [1, 4], [3, 2], [3, 4]]].astype(np.float64)  # (M, 4, 2)
+    moved = corners @ movement[:, :2].T + movement[:, 2]
+    ends = np.concatenate([moved.min(axis=1), moved.max(axis=1)], axis=1)
+    inside = np.clip(ends, 0, 1)
+    visible = _areas(inside)
+    stays = (boxes[:, 0] >= 0) & (visible > 0) & (visible >= VISIBLE * _areas(ends))
+    boxes[:, 1:] = inside
     boxes[~stays] = NO_BOX
 
 
-def _areas(corners: Array) -> Array:
-    return np.asarray((corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1]))
+def _areas(ends: Array) -> Array:
+    return np.asarray((ends[:, 2] - ends[:, 0]) * (ends[:, 3] - ends[:, 1]))

@@ -10,6 +10,7 @@ from odt.core.data.augmentations.images import (
     Flip,
     Rotate,
     Saturation,
+    Scale,
     Shift,
 )
 from odt.core.data.augmentations.sounds import FrequencyMask, Gain, TimeMask, TimeShift
@@ -27,6 +28,7 @@ __all__ = [
     "Noise",
     "Rotate",
     "Saturation",
+    "Scale",
     "Shift",
     "TimeMask",
     "TimeShift",

@@ -36,9 +36,12 @@ class Augmentation:
 
     Attributes:
         word: name on the command line.
+        keeps_boxes: whether boxes of objects in a sample stay right: they stay where they are, or
+            `apply_with_boxes` moves them.
     """
 
     word: ClassVar[str] = ""
+    keeps_boxes: ClassVar[bool] = False
 
     def check(self, shape: Sequence[int]) -> None:
         """Checks the value, and that samples of this shape can be changed; raises OptionError."""
@@ -52,6 +55,18 @@ class Augmentation:
             facts: statistics of the training inputs.
         """
         raise NotImplementedError
+
+    def apply_with_boxes(
+        self, x: Array, boxes: Array, rng: "np.random.Generator", facts: Facts
+    ) -> None:
+        """Changes a sample as `apply` does, and the boxes in it, in place.
+
+        Args:
+            x, rng, facts: as for `apply`.
+            boxes: (M, 5) float32: class, y1, x1, y2, x2 as fractions of the sample; the class is −1
+                in rows without a box.
+        """
+        self.apply(x, rng, facts)
 
     def __str__(self) -> str:
         """Returns the text on the command line: NAME:VALUE."""

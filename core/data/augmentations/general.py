@@ -21,6 +21,7 @@ class Noise(Augmentation):
     """
 
     word: ClassVar[str] = "noise"
+    keeps_boxes: ClassVar[bool] = True
     strength: float = 0.05
 
     def check(self, shape: Sequence[int]) -> None:

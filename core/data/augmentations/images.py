@@ -7,9 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from odt.core.data.augmentations.augmentation import Augmentation, Facts
+from odt.core.data.box_geometry import axis_movement, move_boxes
 from odt.kernels.rows.opdef import Array
 
 CHANNELS = 4  # an axis that is longer is no axis of channels
+KEPT, MIRRORED = (1, 0), (-1, 1)  # factor and offset of an axis
+MAX_SCALING = 0.9  # largest change of a size
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 
 
@@ -24,6 +27,8 @@ def channels_last(x: Array) -> Array:
 class ImageAugmentation(Augmentation):
     """Base class: `change` gets the image as (H, W, C)."""
 
+    keeps_boxes: ClassVar[bool] = True
+
     def check(self, shape: Sequence[int]) -> None:
         """Checks that the input is an image."""
         gray = len(shape) == 2
@@ -34,8 +39,20 @@ class ImageAugmentation(Augmentation):
         """Changes an image in place."""
         self.change(channels_last(x), rng, facts)
 
-    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
-        """Changes an image (H, W, C) in place."""
+    def apply_with_boxes(
+        self, x: Array, boxes: Array, rng: "np.random.Generator", facts: Facts
+    ) -> None:
+        """Changes an image in place, and moves its boxes with it."""
+        movement = self.change(channels_last(x), rng, facts)
+        if movement is not None:
+            move_boxes(boxes, movement)
+
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
+        """Changes an image (H, W, C) in place.
+
+        Returns:
+            The movement of its points (2, 3), as of `box_geometry`; None if they stay.
+        """
         raise NotImplementedError
 
 
@@ -101,12 +118,16 @@ class Flip(ImageAugmentation):
         if self.axis not in ("horizontal", "vertical", "both"):
             raise self.refuse("its value must be horizontal, vertical or both", self.axis)
 
-    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
         """Mirrors the image with probability 1/2."""
+        rows = columns = KEPT
         if self.axis != "vertical" and rng.random() < 0.5:
             x[...] = x[:, ::-1].copy()
+            columns = MIRRORED
         if self.axis != "horizontal" and rng.random() < 0.5:
             x[...] = x[::-1].copy()
+            rows = MIRRORED
+        return axis_movement(rows, columns)
 
 
 @dataclass(frozen=True)
@@ -125,13 +146,16 @@ class Shift(ImageAugmentation):
         super().check(shape)
         self.check_value(self.fraction, 0, 1)
 
-    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
         """Shifts the image along both axes."""
         image = x
+        offsets = []
         for axis, size in enumerate(x.shape[:2]):
             shift = round((2 * rng.random() - 1) * self.fraction * size)
             image = image.take(np.arange(size) - shift, axis, mode="clip")
+            offsets.append(shift / size)
         x[...] = image
+        return axis_movement((1, offsets[0]), (1, offsets[1]))
 
 
 @dataclass(frozen=True)
@@ -150,15 +174,45 @@ class Crop(ImageAugmentation):
         super().check(shape)
         self.check_value(self.fraction, 0, 1)
 
-    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
         """Crops the image; keeps the aspect ratio."""
         scale = 1 - rng.random() * (1 - self.fraction)
         height, width = x.shape[:2]
+        top, left = (n * (1 - scale) * rng.random() for n in (height, width))
         rows, columns = (
-            (n * (1 - scale) * rng.random() + scale * (np.arange(n) + 0.5) - 0.5).astype(np.float32)
-            for n in (height, width)
+            (first + scale * (np.arange(n) + 0.5) - 0.5).astype(np.float32)
+            for n, first in ((height, top), (width, left))
         )
         x[...] = resample_axis(resample_axis(x, rows, 0), columns, 1)
+        return axis_movement((1 / scale, -top / height / scale), (1 / scale, -left / width / scale))
+
+
+@dataclass(frozen=True)
+class Scale(ImageAugmentation):
+    """Enlarges or reduces images about their centre; uncovered pixels get the mean of the data.
+
+    Args:
+        strength: largest change of the size, which is 1 − strength … 1 + strength.
+    """
+
+    word: ClassVar[str] = "scale"
+    strength: float = 0.2
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the strength and the shape."""
+        super().check(shape)
+        self.check_value(self.strength, 0, MAX_SCALING)
+
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
+        """Scales the image; keeps the aspect ratio."""
+        factor = 1 + (2 * rng.random() - 1) * self.strength
+        for axis, size in enumerate(x.shape[:2]):
+            positions = (np.arange(size) + 0.5 - size / 2) / factor + size / 2 - 0.5
+            outside = np.flatnonzero((positions < -0.5) | (positions > size - 0.5))
+            x[...] = resample_axis(x, positions.astype(np.float32), axis)
+            x[(slice(None), outside) if axis else outside] = facts.mean
+        offset = (1 - factor) / 2
+        return axis_movement((factor, offset), (factor, offset))
 
 
 @dataclass(frozen=True)
@@ -177,7 +231,7 @@ class Rotate(ImageAugmentation):
         super().check(shape)
         self.check_value(self.degrees, 0, 180)
 
-    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
+    def change(self, x: Array, rng: "np.random.Generator", facts: Facts) -> Array | None:
         """Rotates the image."""
         angle = np.deg2rad((2 * rng.random() - 1) * self.degrees)
         sine, cosine = np.float32(np.sin(angle)), np.float32(np.cos(angle))
@@ -187,6 +241,9 @@ class Rotate(ImageAugmentation):
         rows = cosine * ys + sine * xs + np.float32((height - 1) / 2)
         columns = cosine * xs - sine * ys + np.float32((width - 1) / 2)
         resample(x, rows, columns)
+        # The way back of the line above, about the centre, in fractions of height and width.
+        turn = np.array([[cosine, -sine * width / height], [sine * height / width, cosine]])
+        return np.column_stack([turn, 0.5 - turn.sum(axis=1) / 2])
 
 
 @dataclass(frozen=True)

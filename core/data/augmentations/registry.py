@@ -15,13 +15,14 @@ from odt.core.data.augmentations.images import (
     Flip,
     Rotate,
     Saturation,
+    Scale,
     Shift,
 )
 from odt.core.data.augmentations.sounds import FrequencyMask, Gain, TimeMask, TimeShift
 from odt.errors import OptionError
 
 CLASSES: tuple[type[Augmentation], ...] = (
-    *(Flip, Shift, Crop, Rotate, Brightness, Contrast, Saturation, Cutout),
+    *(Flip, Shift, Crop, Scale, Rotate, Brightness, Contrast, Saturation, Cutout),
     *(TimeShift, Gain, TimeMask, FrequencyMask, Noise, Mixup),
 )
 NONE = "none"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.box_geometry import move_boxes
+from odt.core.data.box_geometry import axis_movement, move_boxes
 from odt.dataclass import dataclass
 from odt.errors import DataError, MissingPackageError, OptionError
 from odt.kernels.rows.opdef import Array
@@ -157,7 +157,7 @@ class Resize:
             (n / size, offset / size)
             for n, offset, size in zip(scaled, offsets, sizes, strict=True)
         )
-        move_boxes(placed, rows, columns)
+        move_boxes(placed, axis_movement(rows, columns))
         return placed
 
     def describe(self) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from odt.core.data.augmentations.augmentation import Facts, statistics
 from odt.core.data.augmentations.images import resample, resample_axis
 from odt.core.data.augmentations.random import SampleRandom
 from odt.core.data.augmentations.registry import BY_WORD, parse_augmentations
+from odt.core.data.box_geometry import axis_movement, move_boxes
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 FACTS = Facts(-1.0, 2.0, 0.25, 0.5)
+FACTS_OF_BLACK = Facts(0.0, 1.0, 0.0, 0.3)
 RANDOM = SampleRandom(7)
 GRID = np.arange(12 * 10 * 3, dtype=np.float32).reshape(12, 10, 3)
 
@@ -106,6 +108,80 @@ def test_crop_enlarges_a_part() -> None:
     assert 0.98 < max(steps) < 1 + 1e-3
 
 
+def test_scale_enlarges_and_reduces_about_the_centre() -> None:
+    steps = []
+    for x in variants(odt.augment.Scale(0.5), GRID, 300):
+        inside = (x != FACTS.mean).all(axis=2)
+        rows, columns = inside.any(axis=1), inside.any(axis=0)
+        assert np.array_equal(rows, rows[::-1])
+        assert np.array_equal(columns, columns[::-1])
+        np.testing.assert_allclose(x[5:7, 4:6].mean(axis=(0, 1)), GRID.mean(axis=(0, 1)), rtol=1e-4)
+        steps.append(30 / (x[6, 5, 0] - x[5, 5, 0]))
+        assert abs(rows.sum() - min(12, 12 * steps[-1])) <= 2
+    assert 0.5 - 1e-3 < min(steps) < 0.53
+    assert 1.47 < max(steps) < 1.5 + 1e-3
+
+
+MOVING = ("flip:both", "shift:0.3", "crop:0.4", "scale:0.5", "rotate:10", "flip,crop:0.6")
+
+
+@pytest.mark.parametrize("text", MOVING)
+@pytest.mark.parametrize("first", [False, True])
+def test_boxes_move_with_what_is_in_them(text: str, first: bool) -> None:
+    """A disc in an image is where its box says; a box of which less is visible is dropped."""
+    height, width, radius = 60, 90, 9.0
+    random = np.random.default_rng(4)
+    ys, xs = np.ogrid[:height, :width]
+    changes = parse_augmentations(text)
+    stays = 0
+    for sample in range(80):
+        y, x = random.uniform(radius, height - radius), random.uniform(radius, width - radius)
+        disc = ((ys + 0.5 - y) ** 2 + (xs + 0.5 - x) ** 2 < radius**2).astype(np.float32)
+        image = np.zeros((height, width, 3), np.float32) + disc[..., np.newaxis]
+        image = np.ascontiguousarray(image.transpose(2, 0, 1)) if first else image
+        corners = np.array([y - radius, x - radius, y + radius, x + radius])
+        boxes = np.full((3, 5), [-1, 0, 0, 0, 0], np.float32)
+        boxes[1, 0], boxes[1, 1:] = 4, corners / (height, width, height, width)
+        plain = image.copy()
+        generator = RANDOM.at(1, sample)
+        for change in changes:
+            change.apply_with_boxes(image, boxes, generator, FACTS_OF_BLACK)
+        generator = RANDOM.at(1, sample)
+        for change in changes:
+            change.apply(plain, generator, FACTS_OF_BLACK)
+        np.testing.assert_array_equal(image, plain)
+        assert boxes[[0, 2]].tolist() == [[-1, 0, 0, 0, 0]] * 2
+        if boxes[1, 0] < 0:
+            assert boxes[1].tolist() == [-1, 0, 0, 0, 0]
+            continue
+        stays += 1
+        assert boxes[1, 0] == 4
+        y1, x1, y2, x2 = boxes[1, 1:] * (height, width, height, width)
+        # Where the border is repeated, what touches it is repeated too.
+        inside = (image[0] if first else image[..., 0])[
+            max(0, int(y1) - 3) : int(y2) + 4, max(0, int(x1) - 3) : int(x2) + 4
+        ]
+        rows, columns = (np.flatnonzero(inside.max(axis=k) > 0.5) for k in (1, 0))
+        seen = len(rows), len(columns)
+        if min(y1, x1) > 3 and y2 < height - 3 and x2 < width - 3:
+            slack = 3 if "rotate" in text else 1.5  # the corners of a box turn, too
+            np.testing.assert_allclose(seen, (y2 - y1, x2 - x1), atol=slack)
+    assert stays > 40
+
+
+def test_a_box_stays_if_a_third_of_it_is_visible() -> None:
+    boxes = np.array(
+        [[0, 0, 0, 1, 0.5], [1, 0.5, 0.4, 0.75, 0.9], [2, 0, 0.2, 1, 0.72]], np.float32
+    )
+    move_boxes(boxes, axis_movement((1, 0), (1, -0.5)))
+    expected = [[-1, 0, 0, 0, 0], [1, 0.5, 0, 0.75, 0.4], [2, 0, 0, 1, 0.22]]
+    np.testing.assert_allclose(boxes, np.array(expected), atol=1e-6)
+    move_boxes(boxes, axis_movement((1, 0), (1, -0.15)))  # 0.07 of 0.22 stays
+    move_boxes(boxes, axis_movement((1, 0), (1, -0.05)))  # 0.02 of 0.07
+    assert boxes[2].tolist() == [-1, 0, 0, 0, 0]
+    assert boxes[1, 0] == 1
+
+
 @pytest.mark.parametrize(
     ("change", "invariant"),
     [
@@ -138,7 +214,9 @@ def test_cutout_fills_a_square_with_the_mean() -> None:
     assert len(sizes) > 4  # parts of squares at the border
 
 
-@pytest.mark.parametrize("name", ["flip", "shift", "crop", "rotate", "brightness", "cutout"])
+@pytest.mark.parametrize(
+    "name", ["flip", "shift", "crop", "scale", "rotate", "brightness", "cutout"]
+)
 def test_images_may_have_any_layout(name: str) -> None:
     (change,) = parse_augmentations(name)
     wanted = applied(change, GRID)
