@@ -2,7 +2,8 @@
 
 A detector squashes the outputs of its last layer, and then computes boxes from parts of them with
 constants for each anchor or cell. No layer with weights follows. Some detectors take the mean of a
-distribution over distances, as a convolution of a SOFTMAX with the numbers 0, 1, 2, …
+distribution over distances, as a convolution or a product of a SOFTMAX with the numbers 0, 1, 2, …
+Factors such as strides and 1 / size follow.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ SQUASHING = ("LOGISTIC", "TANH", "SOFTMAX", "EXP", "RELU_0_TO_1", "RELU_N1_TO_1"
 KEEPING = (*VIEWS, *JOINS, "SQUARE", "NEG", "EXP", "CONCATENATION")
 MIN_STEPS = 3  # steps between numbers in order
 EQUAL = 1e-2  # relative difference of steps that are equal, since files may hold float16
+EXACT = 1 + 1e-3  # integers differ by one at most if rounding alone makes steps differ
 NORMALIZING = ("MEAN", "SUM", "RSQRT", "SQRT", "L2_NORMALIZATION")
 
 
@@ -39,6 +41,7 @@ class _Ends:
         behind: tensors that depend on one.
         squashed: those of them whose values a function has squashed since.
         cut: those that are parts of other tensors.
+        decoded: those that constants of a decoder have changed.
         normalized: those that depend on a mean or a root of others.
     """
 
@@ -48,6 +51,7 @@ class _Ends:
         self.behind: set[int] = set()
         self.squashed: set[int] = set()
         self.cut: set[int] = set()
+        self.decoded: set[int] = set()
         self.normalized: set[int] = set()
 
     def add(self, node: Node) -> None:
@@ -57,14 +61,17 @@ class _Ends:
         if view.has_weights(node) and not mean:
             self.behind.update(node.outputs)
         elif not self.behind.isdisjoint(inputs):
-            keeps = _keeps(view, node)
+            keeps, squashes = _keeps(view, node), node.op in SQUASHING or mean
+            by_element = keeps or squashes
             sets = [self.behind]
-            if node.op in SQUASHING or mean or (keeps and self.squashed.issuperset(inputs)):
+            if squashes or (keeps and self.squashed.issuperset(inputs)):
                 sets.append(self.squashed)
             if node.op in NORMALIZING or not self.normalized.isdisjoint(inputs):
                 sets.append(self.normalized)
-            if node.op in CUTS or (keeps and not self.cut.isdisjoint(inputs)):
+            if node.op in CUTS or (by_element and not self.cut.isdisjoint(inputs)):
                 sets.append(self.cut)
+            if (by_element or node.op == "SUM") and not self.decoded.isdisjoint(inputs):
+                sets.append(self.decoded)
             for tensors in sets:
                 tensors.update(node.outputs)
 
@@ -75,19 +82,25 @@ class _Ends:
             return []
         if id(node) in self.means:
             constants = (view.source(i) for i in node.inputs if i != ABSENT)
+            self.decoded.update(node.outputs)
             return [i for i in constants if view.is_real(i)]
         operand = view.operand(node)
-        if operand is None or operand[0] not in self.behind:
+        if operand is None or operand[0] not in self.behind or not self._decodes(*operand):
             return []
-        x, c = operand
+        self.decoded.update(node.outputs)
+        return [operand[1]]
+
+    def _decodes(self, x: int, c: int) -> bool:
+        """Whether a constant that changes results of the last layer decodes them."""
+        view = self.view
         axes = view.axes(c)
         by_channel = axes in ([], [0])
+        if x in self.decoded or (view.maker(x) == "SOFTMAX" and _are_in_order(view, c)):
+            return True
         if x in self.squashed:
-            decodes = not by_channel or x in self.cut
-        else:
-            by_position = len(axes) > 1 or (not by_channel and x in self.cut)
-            decodes = by_position and x not in self.normalized
-        return [c] if decodes else []
+            return not by_channel or x in self.cut
+        by_position = len(axes) > 1 or (not by_channel and x in self.cut)
+        return by_position and x not in self.normalized
 
 
 def _means(view: View) -> set[int]:
@@ -97,13 +110,22 @@ def _means(view: View) -> set[int]:
         layer = view.layer(node)
         if layer is None or view.maker(node.inputs[layer.x]) != "SOFTMAX":
             continue
-        steps = np.diff(view.values(view.source(node.inputs[layer.w])).reshape(-1))
         bias = view.bias(node)
-        if len(steps) < MIN_STEPS or (bias != ABSENT and not view.is_zero(bias)):
-            continue
-        if steps[0] and np.ptp(steps) <= EQUAL * abs(steps[0]):
+        has_bias = bias != ABSENT and not view.is_zero(bias)
+        if not has_bias and _are_in_order(view, view.source(node.inputs[layer.w])):
             means.add(id(node))
     return means
+
+
+def _are_in_order(view: View, i: int) -> bool:
+    """Whether the values of a constant have equal steps, up to the rounding of the file."""
+    steps = np.diff(view.values(i).reshape(-1))
+    if len(steps) < MIN_STEPS:
+        return False
+    quantization = view.tensors[i].quantization
+    rounding = 0.0 if quantization is None else float(quantization.first.scale.max())
+    step = abs(steps[0])
+    return bool(step > rounding and np.ptp(steps) <= max(EQUAL * step, EXACT * rounding))
 
 
 def _before_weights(view: View, means: set[int]) -> set[int]:
@@ -119,6 +141,6 @@ def _before_weights(view: View, means: set[int]) -> set[int]:
 def _keeps(view: View, node: Node) -> bool:
     """Whether the results of a node are its inputs, in another order or by constant formulas."""
     if node.op in BINARY:
-        same = len({*node.inputs}) == 1 or node.op in SHIFTS
-        return same or view.operand(node) is not None
+        has_constant = any(view.tensors[view.source(i)].data is not None for i in node.inputs)
+        return has_constant or len({*node.inputs}) == 1 or node.op in SHIFTS
     return node.op in KEEPING
