@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
@@ -64,3 +64,17 @@ class Data(Protocol):
         Raises:
             DataError: for values that no loss can use.
         """
+
+
+@runtime_checkable
+class BoxedData(Data, Protocol):
+    """A source of samples with boxes of objects, from which it encodes the targets of a model."""
+
+    def boxes_like(self, samples: int) -> Array:
+        """Returns an array (samples, M, 5) for boxes."""
+
+    def read_boxes(self, samples: SampleOrder, inputs: Sequence[Array], boxes: Array) -> None:
+        """Reads samples with their boxes: class, y1, x1, y2, x2; the class −1 for no box."""
+
+    def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
+        """Writes the targets of boxes, as `read` does."""

@@ -16,7 +16,7 @@ import numpy as np
 from odt.core.data.augmentations.augmentation import Augmentation, statistics
 from odt.core.data.augmentations.general import Mixup
 from odt.core.data.augmentations.random import SampleRandom
-from odt.core.data.protocol import Data, SampleOrder, Weights
+from odt.core.data.protocol import BoxedData, Data, SampleOrder, Weights
 from odt.core.storage.closing import Closing
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -67,6 +67,10 @@ class InputPipeline(Closing):
         self._data, self._samples, self._batch = data, samples, batch
         self._random = SampleRandom(seed)
         self._changes = [a for a in augmentations if not isinstance(a, Mixup)]
+        self._boxed = data if isinstance(data, BoxedData) else None
+        if self._boxed is not None:
+            _check_boxes(augmentations)
+        self._boxes = None if self._boxed is None else self._boxed.boxes_like(batch)
         self._mixups = [a for a in augmentations if isinstance(a, Mixup)]
         squeezed = [_without_ones(*s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
         self._index = _input_for(augmentations, squeezed)
@@ -150,26 +154,37 @@ class InputPipeline(Closing):
 
     def _augment(self, slot: Sequence[Array], numbers: Array) -> None:
         rows = [a[: len(numbers)] for a in slot]
-        self._data.read(numbers, rows[: self._inputs], rows[self._inputs :])  # type: ignore[arg-type]
-        for row, number in zip(rows[self._index], numbers.tolist(), strict=True):
-            self._change(row.reshape(self._shape, copy=False), number)
+        inputs, targets = rows[: self._inputs], rows[self._inputs :]
+        if self._boxed is None or self._boxes is None:
+            self._data.read(numbers, inputs, targets)  # type: ignore[arg-type]
+            for row, number in zip(inputs[self._index], numbers.tolist(), strict=True):
+                self._change(row.reshape(self._shape, copy=False), number)
+            return
+        boxes = self._boxes[: len(numbers)]
+        self._boxed.read_boxes(numbers, inputs, boxes)  # type: ignore[arg-type]
+        for row, number, inside in zip(inputs[self._index], numbers.tolist(), boxes, strict=True):
+            self._change(row.reshape(self._shape, copy=False), number, inside)
+        self._boxed.encode(boxes, targets)
 
-    def _change(self, x: Array, number: int) -> None:
-        """Augments a sample in place; integers by way of float32."""
+    def _change(self, x: Array, number: int, boxes: Array | None = None) -> None:
+        """Augments a sample in place, and the boxes in it; integers by way of float32."""
         random = self._random.at(self._epoch, number)
         if x.dtype == np.float32:
-            self._apply(x, random)
+            self._apply(x, random, boxes)
             return
         np.copyto(self._scratch, x)
-        self._apply(self._scratch, random)
+        self._apply(self._scratch, random, boxes)
         if x.dtype.kind in "iu":
             limits = np.iinfo(x.dtype)
             np.clip(np.rint(self._scratch), limits.min, limits.max, out=self._scratch)
         np.copyto(x, self._scratch, casting="unsafe")
 
-    def _apply(self, x: Array, random: "np.random.Generator") -> None:
+    def _apply(self, x: Array, random: "np.random.Generator", boxes: Array | None) -> None:
         for change in self._changes:
-            change.apply(x, random, self._facts)
+            if boxes is None:
+                change.apply(x, random, self._facts)
+            else:
+                change.apply_with_boxes(x, boxes, random, self._facts)
 
     def close(self) -> None:
         """Ends the thread."""
@@ -215,6 +230,18 @@ def _input_for(augmentations: Sequence[Augmentation], shapes: Sequence[tuple[int
     if not fits and error is not None:
         raise error
     raise OptionError("augment", "must fit one input of the model", f"{len(fits)} that it fits")
+
+
+def _check_boxes(augmentations: Sequence[Augmentation]) -> None:
+    """Checks that boxes can follow all augmentations; raises OptionError."""
+    others = [a.word for a in augmentations if not a.keeps_boxes]
+    if others:
+        raise OptionError(
+            "augment",
+            "must keep boxes on their objects, as augmentations of images do",
+            ", ".join(others),
+            "Leave it out for targets of boxes.",
+        )
 
 
 def _check_floats(specs: Sequence[TensorSpec]) -> None:

@@ -17,6 +17,7 @@ FLOAT = np.dtype(np.float32)
 X = np.random.default_rng(0).normal(size=(50, 6, 5, 3)).astype(np.float32)
 Y = np.eye(4, dtype=np.float32)[np.arange(50) % 4]
 DATA = ArrayData([X], [Y])
+NO_BOX = (-1, 0, 0, 0, 0)
 ORDER = EpochOrder(range(40), shuffle=True, seed=3)
 SPECS = [TensorSpec((6, 5, 3), FLOAT)], [TensorSpec((4,), FLOAT)]
 
@@ -75,6 +76,72 @@ def test_mixup_mixes_inputs_and_targets_alike() -> None:
     assert mixed.sum() >= 4
     parts = y[np.arange(10), np.arange(10) % 4]
     assert 0.05 < parts[mixed].min() < parts[mixed].max() < 0.95
+
+
+class Boxed(ArrayData):
+    """Images with boxes, whose target for a model is the boxes themselves."""
+
+    def boxes_like(self, samples: int) -> Array:
+        return np.empty((samples, *self.targets[0].shape[1:]), np.float32)
+
+    def read_boxes(self, samples: Sequence[int], inputs: Sequence[Array], boxes: Array) -> None:
+        super().read(samples, inputs, [boxes])
+
+    def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
+        targets[0][...] = boxes.reshape(len(boxes), -1)
+
+
+def boxed() -> Boxed:
+    """A white rectangle in each black image, and its box in one of two rows."""
+    random = np.random.default_rng(5)
+    x = np.zeros((50, 16, 20, 3), np.float32)
+    boxes = np.full((50, 2, 5), NO_BOX, np.float32)
+    for k in range(50):
+        (y1, y2), (x1, x2) = (np.sort(random.choice(n + 1, 2, replace=False)) for n in (16, 20))
+        x[k, y1:y2, x1:x2] = 1
+        boxes[k, k % 2] = (k % 3, y1 / 16, x1 / 20, y2 / 16, x2 / 20)
+    return Boxed([x], [boxes])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_boxes_follow_their_images(dtype: type) -> None:
+    data = boxed()
+    data.inputs = [data.inputs[0].astype(dtype)]
+    specs = [TensorSpec((16, 20, 3), np.dtype(dtype))], [TensorSpec((10,), FLOAT)]
+    results = []
+    for batch in (8, 7):
+        with pipeline("flip:both,brightness", batch, data, specs) as source:
+            order = np.asarray(ORDER.order(2))
+            x: Array = np.empty((40, 960), dtype)
+            boxes: Array = np.empty((40, 10), np.float32)
+            source.epoch(2, ORDER.order(2), 0, 40)
+            for at in range(0, 40, batch):
+                part = slice(at, min(at + batch, 40))
+                source.read(range(part.start, part.stop), [x[part]], [boxes[part]])
+            results.append((x[order.argsort()], boxes[order.argsort()]))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+    images, targets = results[0][0].reshape(40, 16, 20, 3), results[0][1].reshape(40, 2, 5)
+    changed = 0
+    for k, (image, rows) in enumerate(zip(images, targets, strict=True)):
+        assert tuple(rows[1 - k % 2]) == NO_BOX
+        assert rows[k % 2, 0] == k % 3
+        y1, x1, y2, x2 = np.rint(rows[k % 2, 1:] * (16, 20, 16, 20)).astype(int)
+        mask = np.zeros((16, 20), bool)
+        mask[y1:y2, x1:x2] = True
+        np.testing.assert_array_equal(image[..., 0] > 0.5, mask)
+        changed += not np.array_equal(mask, data.inputs[0][k, ..., 0] > 0)
+    assert changed > 20
+    np.testing.assert_array_equal(data.targets[0], boxed().targets[0])  # the data do not change
+
+
+@pytest.mark.parametrize("text", ["mixup", "flip,time-shift,mixup", [lambda x, rng: x]])
+def test_augmentations_that_lose_boxes_are_refused(text: object) -> None:
+    specs = [TensorSpec((16, 20, 3), FLOAT)], [TensorSpec((10,), FLOAT)]
+    names = "time-shift, mixup" if str(text).startswith("flip") else "mixup|custom"
+    rule = f"must keep boxes on their objects, .*, but got ({names})"
+    with pytest.raises(OptionError, match=rule):
+        pipeline(text, 8, boxed(), specs)
 
 
 def test_an_epoch_that_is_left_early_does_not_disturb_the_next() -> None:
