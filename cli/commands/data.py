@@ -10,15 +10,21 @@ from odt.cli.output.signals import keep_going
 from odt.core.data.column import Column
 from odt.core.data.sidecar import Sidecar
 from odt.core.storage.reading import printable, reading
+from odt.datasets.boxes.drawing import true_boxes
 from odt.datasets.contact_sheet import write_sheet
 from odt.datasets.statistics import (
+    BoxStatistics,
     ColumnStatistics,
     NamedStatistics,
+    box_names,
+    box_statistics,
     column_names,
     column_statistics,
+    is_boxes,
     label_names,
     named_statistics,
     open_any,
+    sample_boxes,
 )
 from odt.errors import OdtError
 from odt.text import table
@@ -61,7 +67,11 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
         not_finite += describe(file, columns, sidecar)
     if sheet is not None:
         columns, sidecar = contents[files[0]]
-        write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples))
+        boxes = [
+            [*true_boxes(rows, box_names(sidecar))]
+            for rows in sample_boxes(files[0], sidecar, samples)
+        ]
+        write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples), boxes=boxes)
         click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
     if not_finite:
         raise click.exceptions.Exit(1)
@@ -77,7 +87,11 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
         for note in column.notes:
             click.echo(note, err=True)
         statistics = column_statistics(column, classes)
-        click.echo("\n".join(lines(statistics)))
+        if is_boxes(column, file, sidecar):
+            click.echo(f"{statistics.name}: {statistics.samples} samples of {statistics.spec}")
+            click.echo("\n".join(box_lines(box_statistics(column, box_names(sidecar)))))
+        else:
+            click.echo("\n".join(lines(statistics)))
         if names and column.spec.shape[-1:] == (len(names),):
             click.echo("\n".join(table_lines(named_statistics(column, names))))
         not_finite += statistics.nan + statistics.infinite
@@ -112,6 +126,18 @@ def table_lines(rows: Sequence[NamedStatistics]) -> Iterator[str]:
     yield from (f"  {line}" for line in table(cells, right=(1, 2, 3)))
     if len(rows) > COLUMNS:
         yield f"  … {len(rows) - COLUMNS} more columns"
+
+
+def box_lines(statistics: BoxStatistics) -> Iterator[str]:
+    """Yields the lines about boxes: how many there are, by class and sample, and how large."""
+    counts = (f"{printable(c)} {n}" for c, n in statistics.classes.items())
+    yield f"  boxes: {', '.join(counts)}"
+    yield (
+        f"  boxes of a sample: {statistics.mean:.4g} on average, at most {statistics.most}; "
+        f"{statistics.empty} samples without boxes"
+    )
+    least, median, largest = statistics.sides
+    yield (f"  sides, as fractions of the image: {least:.2g} … {largest:.2g}, median {median:.2g}")
 
 
 def lines(statistics: ColumnStatistics) -> Iterator[str]:

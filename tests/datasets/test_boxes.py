@@ -22,7 +22,7 @@ from support.box_files import (
     write_voc,
     write_yolo,
 )
-from support.datafiles import files, jpeg, made, refused, samples, sidecar
+from support.datafiles import files, jpeg, made, odt, refused, samples, sidecar
 
 ALL = ("--split", "all=1.0", "--no-shuffle", "--size", "8x8")
 # Format in the record → functions that write the same boxes in it.
@@ -259,6 +259,32 @@ def test_a_box_that_is_hardly_visible_after_a_crop_is_dropped(tmp_path: Path) ->
     # 4/14 of the first box stay, 5/15 of the second, 1/4 of the third.
     none = [-1.0, 0, 0, 0, 0]
     assert np.allclose(target, np.array([none, [0, 0, 0, 0.45, 0.25], none]))
+
+
+def test_data_show_counts_and_draws_boxes(photos: Path) -> None:
+    write_voc(photos / "b")
+    run(photos, "--size", "64x64")
+    shown = odt("data", "show", "o/all.output.bin").output.splitlines()
+    assert shown[:3] == [
+        "o/all.output.bin: tensor 0: 4 samples of (3, 5) float32",
+        "  boxes: ant 1, cat 2, dog 3",
+        "  boxes of a sample: 1.5 on average, at most 3; 1 samples without boxes",
+    ]
+    areas = [(b[3] - b[1]) * (b[4] - b[2]) for b in expected().reshape(-1, 5) if b[0] >= 0]
+    least, median, most = np.quantile(np.sqrt(areas), (0, 0.5, 1))
+    assert f"{least:.2g} … {most:.2g}, median {median:.2g}" in shown[3]
+    odt("data", "show", "o/all.input.bin", "--sheet", "s.png", "--samples", "2")
+    sheet = np.asarray(Image.open("s.png")).astype(int)
+    assert sheet.shape == (4 + 240 + 14 + 4, 4 + 2 * 244, 3)
+    # The second photo is of one colour, which a sheet shows as black, with one box on it.
+    tile = sheet[4:244, 248:488]
+    top, left, bottom, right = np.rint(expected()[1, 0, 1:] * 239).astype(int)
+    assert (tile[:, left].sum(axis=1)[top : bottom + 1] > 0).all()
+    assert (tile[bottom].sum(axis=1)[left : right + 1] > 0).all()
+    inside = tile[top + 3 : bottom - 2, left + 3 : right - 2]
+    outside = np.concatenate([tile[:, : left - 2].ravel(), tile[bottom + 3 :].ravel()])
+    assert not inside.any()
+    assert not outside.any()
 
 
 def test_options_that_do_not_fit_boxes_are_refused(photos: Path) -> None:

@@ -11,11 +11,13 @@ import numpy as np
 from odt.core.data.column import Column
 from odt.core.model.record import is_channels_first
 from odt.core.storage.atomic_files import write_atomically
+from odt.datasets.boxes.drawing import DrawnBox, draw_boxes
 from odt.datasets.pictures import pillow
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 TILE = 96  # pixels of a sample's longer side
+BOXED_TILE = 240  # the same of a sample with boxes
 TEXT = 14  # pixels of each line below it
 GAP = 4
 LETTER = 6  # pixels of a letter's width
@@ -23,7 +25,11 @@ DARK = np.uint8(32)
 
 
 def write_sheet(
-    path: Path, column: Column, labels: Sequence[str], samples: Sequence[int] | None = None
+    path: Path,
+    column: Column,
+    labels: Sequence[str],
+    samples: Sequence[int] | None = None,
+    boxes: Sequence[Sequence[DrawnBox]] = (),
 ) -> None:
     """Writes a contact sheet as PNG.
 
@@ -32,6 +38,7 @@ def write_sheet(
         column: column of the samples.
         labels: labels of the samples, of one or several lines; one sample is shown for each.
         samples: numbers of the samples; None for the first.
+        boxes: boxes to draw on each sample; empty for none.
 
     Raises:
         DataError: if Pillow is not installed, a sample is neither an image nor a curve, or the file
@@ -47,14 +54,17 @@ def write_sheet(
     column.read(numbers, rows)
     across = max(1, math.ceil(math.sqrt(count)))
     down = math.ceil(count / across)
-    width, height = TILE + GAP, TILE + lines * TEXT + GAP
+    side = BOXED_TILE if boxes else TILE
+    width, height = side + GAP, side + lines * TEXT + GAP
     sheet = image.new("RGB", (across * width + GAP, down * height + GAP), (int(DARK),) * 3)
     draw = ImageDraw.Draw(sheet)
     for k, row in enumerate(rows):
         x, y = GAP + k % across * width, GAP + k // across * height
-        sheet.paste(_tile(image, picture(row, column.spec.shape)), (x, y))
+        inside = boxes[k] if k < len(boxes) else ()
+        sheet.paste(_tile(image, picture(row, column.spec.shape), side, inside), (x, y))
         for n, text in enumerate(labels[k].split("\n")):
-            draw.text((x, y + TILE + 1 + n * TEXT), printable(text), fill=(255, 255, 255))
+            shown = printable(text, side // LETTER)
+            draw.text((x, y + side + 1 + n * TEXT), shown, fill=(255, 255, 255))
     data = io.BytesIO()
     sheet.save(data, "PNG")
     write_atomically(path, [data.getvalue()], DataError)
@@ -93,17 +103,19 @@ def _curve(x: Array) -> Array:
     return pixels
 
 
-def _tile(image: Any, pixels: Array) -> Any:
-    """Scales an image to a tile and centres it."""
+def _tile(image: Any, pixels: Array, side: int, boxes: Sequence[DrawnBox]) -> Any:
+    """Scales an image to a tile of `side` pixels, draws its boxes and centres it."""
     picture = image.fromarray(pixels)
-    scale = TILE / max(picture.size)
+    scale = side / max(picture.size)
     size = tuple(max(1, round(n * scale)) for n in picture.size)
     resample = image.Resampling.NEAREST if scale > 1 else image.Resampling.BILINEAR
-    tile = image.new("RGB", (TILE, TILE), (int(DARK),) * 3)
-    tile.paste(picture.resize(size, resample), ((TILE - size[0]) // 2, (TILE - size[1]) // 2))
+    tile = image.new("RGB", (side, side), (int(DARK),) * 3)
+    picture = picture.resize(size, resample)
+    draw_boxes(picture, boxes)
+    tile.paste(picture, ((side - size[0]) // 2, (side - size[1]) // 2))
     return tile
 
 
-def printable(label: str) -> str:
+def printable(label: str, most: int = TILE // LETTER) -> str:
     """Returns the part of a label that Pillow's built-in font can draw and that fits a tile."""
-    return label.encode("latin1", "replace").decode("latin1")[: TILE // LETTER]
+    return label.encode("latin1", "replace").decode("latin1")[:most]

@@ -18,6 +18,8 @@ from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
+BOX_VALUES = 5  # class, y1, x1, y2, x2
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
@@ -178,6 +180,71 @@ def named_statistics(column: Column, names: Sequence[str]) -> list[NamedStatisti
     return [NamedStatistics(*row) for row in values]
 
 
+@dataclass(frozen=True, slots=True)
+class BoxStatistics:
+    """Statistics of targets that are boxes.
+
+    Attributes:
+        classes: number of boxes by class.
+        most: largest number of boxes of a sample.
+        mean: mean number of boxes of a sample.
+        empty: number of samples without a box.
+        sides: smallest, median and largest side of the boxes, the square root of their area, as a
+            fraction of the image; zeros without boxes.
+    """
+
+    classes: dict[str, int]
+    most: int
+    mean: float
+    empty: int
+    sides: tuple[float, float, float]
+
+
+def box_names(sidecar: Sidecar | None) -> tuple[str, ...]:
+    """Returns the class names of boxes; empty for data with other targets.
+
+    Raises:
+        ValueError: if the record is invalid.
+    """
+    record = record_of(sidecar.record_content) if sidecar else None
+    return tuple(record.boxes.get("classes", ())) if record else ()
+
+
+def is_boxes(column: Column, path: str, sidecar: Sidecar | None) -> bool:
+    """Whether a column of a file holds boxes (N, M, 5): the file is that of the targets."""
+    files = sidecar.recipe.get("files") if sidecar is not None and box_names(sidecar) else None
+    shape = column.spec.shape
+    is_output = isinstance(files, dict) and files.get("output") == Path(path).name
+    return is_output and len(shape) == 2 and shape[1] == BOX_VALUES
+
+
+def box_statistics(column: Column, names: Sequence[str]) -> BoxStatistics:
+    """Computes the statistics of boxes.
+
+    Args:
+        column: boxes (N, M, 5): class, y1, x1, y2, x2; the class −1 for no box.
+        names: class names by number.
+    """
+    numbers = np.zeros(len(names), np.int64)
+    counts, sides = [], []
+    for _, block in column.blocks():
+        rows = block.reshape(len(block), -1, BOX_VALUES).astype(np.float64)
+        is_box = (rows[..., 0] >= 0) & (rows[..., 0] < len(names))
+        counts.append(is_box.sum(axis=1))
+        boxes = rows[is_box]
+        numbers += np.bincount(boxes[:, 0].astype(np.int64), minlength=len(names))
+        sides.append(np.sqrt((boxes[:, 3] - boxes[:, 1]) * (boxes[:, 4] - boxes[:, 2])))
+    count, side = np.concatenate(counts), np.concatenate(sides)
+    least, median, largest = np.quantile(side, (0, 0.5, 1)) if len(side) else np.zeros(3)
+    return BoxStatistics(
+        classes=dict(zip(names, numbers.tolist(), strict=True)),
+        most=int(count.max()),
+        mean=float(count.mean()),
+        empty=int((count == 0).sum()),
+        sides=(float(least), float(median), float(largest)),
+    )
+
+
 def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
     """Returns the names of a sample's numbers, if the file was made from a table; else none."""
     if sidecar is None:
@@ -190,21 +257,42 @@ def column_names(path: str, sidecar: Sidecar | None) -> tuple[str, ...]:
     return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
-def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
-    """Returns labels of the first samples of an input file, from the output file next to it.
+def _target_rows(path: str, sidecar: Sidecar | None, samples: int) -> tuple[Column, Array] | None:
+    """Returns the targets of the first samples of an input file, from the output file next to it.
 
-    Without an output file, the labels are numbers of the samples.
+    Returns:
+        The column and its rows (samples, values); None without an output file.
     """
-    numbers = [str(k) for k in range(samples)]
     if sidecar is None:
-        return numbers
+        return None
     name = Path(str(sidecar.recipe.get("files", {}).get("output", ""))).name
     other = Path(path).parent / name
     if not name or not os.path.isfile(other) or other.name == Path(path).name:
-        return numbers
+        return None
     (column, *_), _ = open_any(str(other))
     rows = np.empty((min(samples, column.length), column.spec.size), column.spec.dtype)
     column.read(slice(0, len(rows)), rows)
+    return column, rows
+
+
+def sample_boxes(path: str, sidecar: Sidecar | None, samples: int) -> list[Array]:
+    """Returns the boxes (M, 5) of the first samples of an input file; none for other targets."""
+    targets = _target_rows(path, sidecar, samples)
+    if targets is None or not box_names(sidecar):
+        return []
+    column, rows = targets
+    return [row.reshape(column.spec.shape) for row in rows]
+
+
+def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
+    """Returns labels of the first samples of an input file, from the output file next to it.
+
+    Without an output file, and for boxes, the labels are numbers of the samples.
+    """
+    targets = _target_rows(path, sidecar, samples)
+    if targets is None or sidecar is None or box_names(sidecar):
+        return [str(k) for k in range(samples)]
+    column, rows = targets
     if not sidecar.classes:
         return [f"{row[0]:.4g}" for row in rows]
     labels = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
