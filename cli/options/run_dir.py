@@ -1,6 +1,7 @@
 """Options of a run's folder and logs: --run-dir, --tensorboard, --log."""
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -100,6 +101,8 @@ def in_run_dir(options: "TrainOptions") -> "TrainOptions":
     path = options.run.run_dir
     ctx = click.get_current_context()
     hold(outputs_of(ctx))
+    if path or options.run.log:
+        import_module("odt.cli.runs.folder")  # a budget counts its memory before training
     if path is None:
         if options.run.tensorboard:
             raise OdtError("--tensorboard: must be given with --run-dir, but got it without")

@@ -35,6 +35,7 @@ from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import lowered_of
 from odt.training.exports import check_export
+from odt.training.session import EXPORT
 
 # Options that are arguments of odt.Trainer.
 TRAINER = {*RECIPE_OPTIONS, *SESSION_OPTIONS, *DIVISION_OPTIONS} - TEACHER_OPTIONS.keys()
@@ -59,7 +60,8 @@ class TrainingData:
 
 def load_training() -> None:
     """Imports what `odt train` imports when it runs, whose memory a forecast counts."""
-    for name in ("numpy.random", "odt.cli.output.training_log"):  # the first one for shuffling
+    # The first one is for shuffling.
+    for name in ("numpy.random", "odt.cli.output.training_log", *EXPORT):
         importlib.import_module(name)
 
 

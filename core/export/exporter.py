@@ -15,7 +15,14 @@ from odt.core.export.own_activations import (
     renumber,
     with_own_activations,
 )
-from odt.core.export.read_back import ExportContents, stored_entry
+from odt.core.export.read_back import (
+    AT_ONCE,
+    ExportContents,
+    PageReader,
+    bits_of,
+    have_same_bits,
+    stored_entry,
+)
 from odt.core.export.record_metadata import record_entries
 from odt.core.export.shared_weights import (
     SharedWeights,
@@ -254,12 +261,13 @@ def _shared(
 ) -> list[SharedWeights]:
     """Returns the new values in other subgraphs; warns of constants that may be changed weights."""
     new: dict[int, tuple[Array, Quantization | None]] = {}
+    reader = PageReader(model)
     for i, values in weights.items():
         data = model.graph.tensors[i].data
         old = model.quantization.get(i)
         scales = quantizations.get(i, old)
         same = old is scales or (old and scales and np.array_equal(old.scale, scales.scale))
-        if data is None or not same or not np.array_equal(_bits(data), _bits(values)):
+        if data is None or not same or not have_same_bits(data, values, reader):
             new[i] = values, scales
     shared = list(shared_weights(model, new)) if new else []
     for changes in shared:
@@ -270,11 +278,6 @@ def _shared(
                 "had these values now differ."
             )
     return [changes for changes in shared if changes.values]
-
-
-def _bits(a: Array) -> Array:
-    """Returns the bytes of an array, flat, to compare NaN and −0 too."""
-    return np.ascontiguousarray(a).reshape(-1).view(np.uint8)
 
 
 def _other_contents(
@@ -363,11 +366,20 @@ def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
 def _chunks(
     model: Model, edit: Edit, weights: list[Patch], source: Model, archive: bytes = b""
 ) -> Iterator[bytes | memoryview]:
-    """Yields the bytes of the new file; raises LostFileError if the model's file became shorter."""
+    """Yields the bytes of the new file in pieces, and releases the pages that they take.
+
+    Raises:
+        LostFileError: if the model's file became shorter.
+    """
     shift = len(edit.front) - edit.begin
     patches = [*edit.patches, *weights, *offset_patches(model.data, shift)]
     yield edit.front
-    yield from patched(model.data, patches, edit.begin)
+    reader = PageReader(model)
+    for chunk in patched(model.data, patches, edit.begin):
+        for start in range(0, len(chunk), AT_ONCE):
+            piece = chunk[start : start + AT_ONCE]
+            yield piece
+            reader.count(len(piece))
     yield shift_archive(archive, len(model.data) + shift)
     source.check_file()
 
@@ -385,16 +397,22 @@ def _place_values(written: Sequence[ExportContents]) -> tuple[list[Patch], list[
                 together.setdefault(span, {})[model.place(i)] = new
     model = written[0].model
     readers = _readers(model)
+    reader = PageReader(model)
     for (offset, size), tensors in together.items():
-        values: dict[bytes, list[tuple[int, int]]] = {}
+        different: list[tuple[Array, list[tuple[int, int]]]] = []  # values, and tensors with them
         for place, new in tensors.items():
-            values.setdefault(bytes(_bytes_of(new, size)), []).append(place)
-        old = bytes(model.data[offset : offset + size])
-        if values.pop(old, None) is None and readers[offset, size] == len(tensors):
-            first = next(iter(values))
-            patches.append((offset, first))
-            del values[first]
-        new_buffers += [NewBuffer(tuple(places), data) for data, places in values.items()]
+            values = _bytes_of(new, size)
+            places = next((p for v, p in different if have_same_bits(v, values)), None)
+            if places is None:
+                different.append((values, [place]))
+            else:
+                places.append(place)
+        old = np.frombuffer(model.data[offset : offset + size], np.uint8)
+        changed = [(v, p) for v, p in different if not have_same_bits(v, old, reader)]
+        if len(changed) == len(different) and readers[offset, size] == len(tensors):
+            values, _ = changed.pop(0)
+            patches.append((offset, values.data))
+        new_buffers += [NewBuffer(tuple(places), values.tobytes()) for values, places in changed]
     return patches, new_buffers
 
 
@@ -409,11 +427,10 @@ def _readers(model: Model) -> Counter[tuple[int, int]]:
     return counts
 
 
-def _bytes_of(values: Array, size: int) -> memoryview:
-    """Converts values to bytes of the file."""
+def _bytes_of(values: Array, size: int) -> Array:
+    """Returns values as bytes of the file."""
     assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
-    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return little.reshape(-1).view(np.uint8).data
+    return bits_of(values.astype(values.dtype.newbyteorder("<"), copy=False))
 
 
 def _quantization_patches(

@@ -15,8 +15,28 @@ from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
-AT_ONCE = 1 << 20  # bytes compared at a time
-PAGES = 1 << 23  # bytes compared before the pages of both files are released
+AT_ONCE = 1 << 18  # bytes of a file to read before its pages are released
+BLOCK = 1 << 16  # bytes compared at a time
+
+
+class PageReader:
+    """Counts the bytes that are read from model files, and releases their pages.
+
+    Args:
+        models: models whose files are read.
+    """
+
+    def __init__(self, *models: Model) -> None:
+        self._models = models
+        self._nbytes = 0
+
+    def count(self, nbytes: int) -> None:
+        """Adds bytes; releases the pages of the files after each AT_ONCE bytes."""
+        self._nbytes += nbytes
+        if self._nbytes >= AT_ONCE:
+            self._nbytes = 0
+            for model in self._models:
+                model.release_pages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +87,16 @@ class ExportContents:
             yield "graph"
         if len(graph.tensors) != len(read.tensors):
             yield "number of tensors"
-        compared = 0
+        reader = PageReader(self.model, model)
         for i, (before, after) in enumerate(zip(graph.tensors, read.tensors, strict=True)):
             if (before.name, before.spec) != (after.name, after.spec):
                 yield graph.label(i)
-            if not _are_same(self.weights.get(i, before.data), after.data):
+            if not _are_same(self.weights.get(i, before.data), after.data, reader):
                 yield f"value of {graph.label(i)}"
             old = self.model.quantization.get(i)
             original = old and self.quantizations.get(i, old)
             if not _is_same_quantization(original, model.quantization.get(i)):
                 yield f"quantization of {graph.label(i)}"
-            compared += before.spec.nbytes if after.data is not None else 0
-            if compared > PAGES:
-                compared = 0
-                self.model.release_pages()
-                model.release_pages()
         for name, data in self.entries.items():
             if stored_entry(model, name) != data:
                 yield f"metadata entry {name}"
@@ -103,11 +118,32 @@ def _is_same_quantization(a: Quantization | None, b: Quantization | None) -> boo
     return _are_same(a.scale, b.scale) and _are_same(a.zero_point, b.zero_point)
 
 
-def _are_same(a: Array | None, b: Array | None) -> bool:
-    """Whether two arrays have the same bits."""
-    if a is None or b is None:
-        return a is b
-    x, y = (np.ascontiguousarray(v).reshape(-1).view(np.uint8) for v in (a, b))
-    return len(x) == len(y) and all(
-        np.array_equal(x[k : k + AT_ONCE], y[k : k + AT_ONCE]) for k in range(0, len(x), AT_ONCE)
-    )
+def _are_same(a: Array | None, b: Array | None, reader: PageReader | None = None) -> bool:
+    """Whether two arrays have the same bits, or both are None."""
+    return a is b if a is None or b is None else have_same_bits(a, b, reader)
+
+
+def have_same_bits(a: Array, b: Array, reader: PageReader | None = None) -> bool:
+    """Whether two arrays have the same bits, also those of NaN and −0.
+
+    Args:
+        a: an array.
+        b: an array.
+        reader: counts the bytes, if an array is a part of a file.
+    """
+    x, y = bits_of(a), bits_of(b)
+    if len(x) != len(y):
+        return False
+    for k in range(0, len(x), BLOCK):
+        block = x[k : k + BLOCK]
+        same = np.array_equal(block, y[k : k + BLOCK])
+        if reader is not None:
+            reader.count(len(block))
+        if not same:
+            return False
+    return True
+
+
+def bits_of(a: Array) -> Array:
+    """Returns the bytes of an array, flat."""
+    return np.ascontiguousarray(a).reshape(-1).view(np.uint8)

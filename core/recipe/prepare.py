@@ -34,7 +34,13 @@ from odt.core.recipe.lowered_model import LoweredModel
 from odt.core.recipe.output_losses import default_loss, output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
-from odt.core.recipe.selection import Selection, choose_channels, choose_rates, select
+from odt.core.recipe.selection import (
+    Selection,
+    choose_channels,
+    choose_rates,
+    select,
+    trained_tensors,
+)
 from odt.core.recipe.training_outputs import describe_left_out, with_class_numbers
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
@@ -142,6 +148,23 @@ class Recipe:
     def graph(self) -> Graph:
         """The file's graph with all weights in float32."""
         return self.lowered.graph
+
+    @property
+    def export_nbytes(self) -> int:
+        """Bytes that an export allocates for weights that the file stores in another type.
+
+        It dequantizes all of them again, and quantizes those that train, one by one. Weights that
+        the file stores as float32 are written as they are.
+        """
+        tensors, file = self.graph.tensors, self.lowered.part.graph.tensors
+        stored = self.dequantized.stored
+        if not stored:
+            return 0
+        trained = {i: j for i in trained_tensors(self.graphs, self.info) if (j := stored.get(i))}
+        dequantized = sum(tensors[i].spec.nbytes for i in stored if tensors[i].data is not None)
+        quantized = sum(file[j].spec.nbytes for j in trained.values() if j < len(file))
+        largest = max((tensors[i].spec.nbytes for i in trained), default=0)
+        return dequantized + quantized + largest
 
     @property
     def graphs(self) -> LoweredGraphs:

@@ -21,6 +21,8 @@ except SystemExit as e:
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
 """
 TOLERANCE = 0.1  # as docs/devices.md says
+ROOM = 1_000_000  # bytes by which processes of one command differ
+NO_PROC = not Path("/proc/self/status").exists()
 TRIES = 3  # workers that wait for a core on a busy machine touch fewer pages at once
 
 
@@ -31,7 +33,7 @@ def run(*words: object) -> tuple[str, int]:
     return done.stdout, int(done.stdout.split()[-1]) * 1024
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux has /proc")
+@pytest.mark.skipif(NO_PROC, reason="only Linux has /proc")
 @pytest.mark.parametrize("batch", [32, 256])
 def test_the_process_of_training_has_the_predicted_size(batch: int, tmp_path: Path) -> None:
     count = 2 * batch
@@ -49,3 +51,34 @@ def test_the_process_of_training_has_the_predicted_size(batch: int, tmp_path: Pa
         if abs(found[-1] - 1) < TOLERANCE:
             return
     raise AssertionError(f"the process took these multiples of what was predicted: {found}")
+
+
+@pytest.mark.skipif(NO_PROC, reason="only Linux has /proc")
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+def test_a_budget_holds_the_export(stored: str, tmp_path: Path) -> None:
+    """Of a model whose file has several MB, at nearly the smallest possible budget."""
+    x, y, model = tmp_path / "x.npy", tmp_path / "y.npy", tmp_path / "m.tflite"
+    np.save(x, np.random.default_rng(0).random((32, 784), np.float32))
+    np.save(y, np.eye(10, dtype=np.float32)[np.arange(32) % 10])
+    shape = ("--input-shape", 784, "--outputs", 10, "--hidden", "1500,300")
+    run("new", "mlp", *shape, "--seed", 1, "-o", model)
+    if stored == "int8":
+        run("quantize", model, "--calibrate", x, "-o", tmp_path / "int8.tflite")
+        model = tmp_path / "int8.tflite"
+    line = ["train", model, "--load-input", x, "--load-expected", y, "--batch-size", 16]
+    line += ["--epochs", 1, "--export-tflite", tmp_path / "out.tflite", "--memory-budget"]
+    refused = subprocess.run(
+        [sys.executable, "-m", "odt", *map(str, line), "1MB"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (least,) = re.findall(r"must be at least ([\d.]+)MB", refused.stderr)
+    budget = round(float(least) * 1e6) + ROOM
+    found = []
+    for _ in range(TRIES):
+        _, most = run(*line, budget)
+        found.append(most)
+        if most <= budget + ROOM:
+            return
+    raise AssertionError(f"the process took these bytes of {budget}: {found}")

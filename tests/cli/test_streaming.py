@@ -33,7 +33,7 @@ def test_predict_and_eval_read_sequences(tmp_path: Path) -> None:
     assert np.array_equal(np.load(every)[:, -1], heard)
     result = run("eval", WAKE_WORD, *given, *length, "--metric", "accuracy")
     accuracy = np.mean((heard > 0.5) == SPEECH["y"])
-    assert f"binary_accuracy: [0] {accuracy:.4f}" in result.output
+    assert f" accuracy: [0] {accuracy:.4f}" in result.output
 
 
 def test_commands_ask_for_the_length_of_sequences(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ LEAVE_OUT = {
     "prepared batches": "no `augment=`",
     "a teacher's outputs": "`teacher_outputs=`",
     "outputs kept for metrics": "no `metrics=auc`",
+    "the export": "`last=` of fewer layers",
 }
 
 

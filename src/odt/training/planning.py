@@ -42,7 +42,7 @@ from odt.training.board_times import costs_on
 from odt.training.boards import Board, find_board
 from odt.training.memory_text import describe_cache
 from odt.training.run_time import RunSize, RunTime, Tuning, measured_time, run_time
-from odt.training.session import Session, process_nbytes
+from odt.training.session import EXPORTED, Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
 from odt.training.trainer import Trainer
 
@@ -446,4 +446,5 @@ def _reserves(
         "a copy of the best weights": best if session.options.keep_best else 0,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
         "outputs kept for metrics": metrics_nbytes(session.metrics, samples, output),
+        EXPORTED: 0 if other_target() else session.recipe.export_nbytes,
     }

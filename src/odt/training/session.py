@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = dict[str, float]
 
+# What a budget counts for the export: bytes, and modules that write the trained model.
+EXPORTED = "the export"  # key of LEAVE_OUT
+EXPORT = "odt.core.export.exporter", "odt.core.export.record_metadata", "tempfile"
+
 
 class Session(Closing):
     """A model with the options of its training, and the memory that training takes.
@@ -249,11 +253,14 @@ class Session(Closing):
             graphs = self.resume.on(self.recipe.graphs)
             self.graph = graphs.graph
             graphs = self.with_frozen_integers(graphs)
-            process = 0
+            process = exported = 0
             if self.memory_budget is not None:
                 if shuffled or self.rate_is_default:
                     import_module("numpy.random")  # 7 MB of the process
+                for name in EXPORT:
+                    import_module(name)
                 process = process_nbytes()
+                exported = 0 if other_target() else self.recipe.export_nbytes
             self._engine = core = engine.Trainer(
                 graphs,
                 self.recipe.info,
@@ -270,6 +277,7 @@ class Session(Closing):
                     "prepared batches": prepared,
                     "a teacher's outputs": taught,
                     "outputs kept for metrics": metrics_nbytes(self.metrics, samples, output),
+                    EXPORTED: exported,
                 },
                 process=process,
             )
