@@ -4,9 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from odt.core.export.cut import cut
+from odt.core.lowering.constants.decoders import DECODER
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_error
 from odt.core.model.graph import Graph
 from odt.core.model.model import FLATBUFFERS, Model
+from odt.core.planning.trainable import trainable_by_operator
 from odt.core.recipe.lowered_model import LoweredModel, lower_if_supported
 from odt.core.recipe.open_shapes import fitting_shapes
 from odt.core.recipe.other_signatures import fitting_signature
@@ -74,16 +76,54 @@ def largest_part(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> s
     part = supported or next((part for part in parts if _without_shape(model, part)), None)
     if part is None:
         return ""
-    ends = [("after", i) for i in part.after] + [("before", i) for i in part.before]
-    options = " ".join(f"`{name}={_tensor_argument(model.graph, i)}`" for name, i in ends)
-    text = (
-        f"{part.parameters:,} parameters, in the part made by "
-        f"odt cut {shlex.quote(model.path)} {options} `out=part.{model.format}`"
-    )
+    command = _cut_command(model, part.after, part.before)
+    text = f"{part.parameters:,} parameters, in the part made by {command}"
     if part is not supported:
         left_open = ", ".join(map(model.graph.label, _without_shape(model, part)))
         text += f", if `input_shapes=` gives the shape of {left_open}"
     return text
+
+
+def before_decoder(lowered: LoweredModel) -> str:
+    """Describes the decoder in which a model ends, with the command that cuts it off.
+
+    Returns:
+        A line; empty if the model ends in no decoder, or odt cuts no part out of its format.
+    """
+    model, graph = lowered.file, lowered.graph
+    decodes = any(tensor.constant_reason == DECODER for tensor in graph.tensors)
+    if not decodes or model.format not in FLATBUFFERS:
+        return ""
+    before = _last_layers(graph)
+    if max(before, default=0) >= len(model.graph.tensors):
+        return ""  # they are inside a subgraph
+    return (
+        f"{graph.name}: ends in decoded values, such as boxes. A loss on the values before the "
+        f"decoder needs the part made by {_cut_command(model, (), before)}."
+    )
+
+
+def _last_layers(graph: Graph) -> list[int]:
+    """Returns the outputs of the layers with weights that no other such layer follows."""
+    layers = {origin for origin, _ in trainable_by_operator(graph)}
+    makers = {i: node for node in graph.nodes for i in node.outputs}
+    rest, seen, outputs = list(graph.outputs), set[int](), set[int]()
+    while rest:
+        node = makers.get(i := rest.pop())
+        if node is None or i in seen:
+            continue
+        seen.add(i)
+        if node.origin in layers:
+            outputs.add(i)
+        else:
+            rest += node.inputs
+    return sorted(outputs)
+
+
+def _cut_command(model: Model, after: Sequence[int], before: Sequence[int]) -> str:
+    ends = [("after", i) for i in after] + [("before", i) for i in before]
+    options = " ".join(f"`{name}={_tensor_argument(model.graph, i)}`" for name, i in ends)
+    return f"odt cut {shlex.quote(model.path)} {options} `out=part.{model.format}`"
 
 
 def _without_shape(model: Model, part: TrainablePart) -> list[int]:

@@ -4,14 +4,17 @@ The networks decode as detectors in the field do: with anchors (sigmoids of part
 (exponentials and strides of positions), and by distributions of distances.
 """
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import odt
+from odt.cli.main import main
 from odt.core.export.model_builder import ModelBuilder
 from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
@@ -176,3 +179,22 @@ def test_a_name_trains_a_constant_all_the_same(tmp_path: Path) -> None:
     after = constants(out)
     changed = {n.split()[1] for n, a in constants(path).items() if (a != after[n]).any()}
     assert changed == {"size"}
+
+
+@pytest.mark.parametrize("form", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("name", DETECTORS)
+def test_check_says_where_to_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, form: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, name, form)
+    checked = CliRunner().invoke(main, ["check", path.name, "--loss", "huber", "--seed", "3"])
+    line = next(line for line in checked.output.splitlines() if "decoded values" in line)
+    command = line.split("made by odt ")[1].rstrip(".")
+    assert CliRunner().invoke(main, shlex.split(command)).exit_code == 0
+    with odt.Trainer("part.tflite", loss="huber", batch_size=8) as t:
+        assert {each.split("/")[-1] for each in t.weights} == {"w", "b"}
+        raw = np.asarray(t.predict(X))
+        assert raw.shape[:3] == (8, SIDE, SIDE)
+        whole = odt.check("part.tflite", loss="huber").text
+    assert "decoded values" not in whole

@@ -6,7 +6,7 @@ from typing import Any
 
 from odt.charts.html import paragraph, preformatted
 from odt.core.data.protocol import Data
-from odt.core.export.remedies import largest_part, what_trains
+from odt.core.export.remedies import before_decoder, largest_part, what_trains
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
 from odt.core.model.onnx import PREFIX
@@ -150,7 +150,11 @@ def check(
         memory = core.memory()
         schedule = core.runtime.schedule
         forward, whole = flops(graph), training_flops(core.plan)
-        notes = (describe_left_out(lowered), one_line(litert_note(lowered.file), MAX_MESSAGE))
+        notes = (
+            describe_left_out(lowered),
+            before_decoder(lowered),
+            one_line(litert_note(lowered.file), MAX_MESSAGE),
+        )
         lines.add(
             *filter(None, notes),
             trained_line(core.parameters.trained.values()),
