@@ -161,7 +161,12 @@ def model_image(
             has_others = {span.array for span in wholes} == {*others}
             if has_reals and has_others and image.file(arrays) == other:
                 return image
-    raise UnsupportedError(
+    raise not_exportable(path)
+
+
+def not_exportable(path: str) -> UnsupportedError:
+    """Returns the error for a model whose file a C program cannot export."""
+    return UnsupportedError(
         f"{path}: must hold all weights that train as float32 or float16, or as integers with "
         "`qas=`, to be exported by a C program, but has some in another form or file. "
         "Give `export=False`."

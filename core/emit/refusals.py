@@ -42,6 +42,8 @@ def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:
         yield "ranges of activations that move", "Leave `quant_ranges=` out."
     if not _is_compiled(parameters.rounding):
         yield "weights of other types than float32", "Give a model with weights of float32."
+    if parameters.has_sparse_integers:
+        yield "sparse weights of integers", "Leave `qas=` out."
     if info.accumulate > 1:
         remedy = "Leave `accumulate=` out; `micro_batch=` divides a large batch, too."
         yield "gradients of several batches in a step", remedy

@@ -18,6 +18,7 @@ from odt.core.runtime.running_statistics import Statistics
 from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Call, Calls, Run
+from odt.kernels.native.bitmask import bind_keep
 from odt.kernels.native.updates import (
     SEED,
     STEP,
@@ -111,7 +112,7 @@ class Parameters:
         for i, q in self._stored.items():
             self._integers[i] = IntegerWeights(q, self.trained[i], self._rows.get(i))
         places = ((i, graph.tensors[i].places) for i in self.tensors)
-        self._zeros = {i: self._absent(i, p) for i, p in places if p is not None}
+        self._stored_places = {i: self._mask(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
@@ -127,15 +128,26 @@ class Parameters:
         # float32 is infinite, so that the next loss is not finite.
         self._numbers: dict[float, ctypes.Array[ctypes.c_float]] = {}
 
-    def _absent(self, i: int, places: Array) -> Array:
-        """Returns a mask of the values of a sparse constant that the file does not store."""
-        absent = np.ones(self.tensors[i].shape, bool)
-        absent.reshape(-1)[places] = False
-        return absent[self._rows.get(i, ...)]
+    def _mask(self, i: int, places: Array) -> Array:
+        """Returns the bits of a sparse constant that are set for values that the file stores."""
+        mask = np.zeros(self.tensors[i].shape, bool)
+        mask.reshape(-1)[places] = True
+        return np.packbits(mask[self._rows.get(i, ...)])
+
+    @property
+    def has_sparse_integers(self) -> bool:
+        """Whether weights are sparse and integers in memory, which no compiled call clears."""
+        return not self._integers.keys().isdisjoint(self._stored_places)
 
     def bind_clear(self, i: int, a: Array) -> list[Run]:
         """Returns the calls that set values or gradients to 0 where a sparse constant has none."""
-        return [partial(np.copyto, a, 0, where=self._zeros[i])] if i in self._zeros else []
+        mask = self._stored_places.get(i)
+        if mask is None:
+            return []
+        if fits_compiled(a):
+            return [bind_keep(a, mask)]
+        is_stored = np.unpackbits(mask, count=a.size).reshape(a.shape).astype(bool)
+        return [partial(np.copyto, a, 0, where=~is_stored)]
 
     def fake_quantize(self) -> None:
         """Fills the arrays that programs read with the current weights."""
@@ -362,7 +374,7 @@ class Parameters:
         """Bytes of the trained weights, with copies of rows, rounded copies and masks."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
         copies += sum(self.read[i].nbytes for i in self._quantizations)
-        copies += sum(a.nbytes for a in self._zeros.values())
+        copies += sum(a.nbytes for a in self._stored_places.values())
         if self.proximal_mu:
             copies += 2 * sum(a.nbytes for a in self.trained.values())
         return sum(a.nbytes for a in self.tensors.values()) + copies

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from odt.kernels.native.binding import bind
+from odt.kernels.native.binding import Calls, bind
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
@@ -18,6 +18,16 @@ def pack(lo: float, hi: float) -> Compiled:
         return bind("pack_bitmask", y, digest, y.size, float(lo), float(hi))
 
     return Compiled(to_call, fits)
+
+
+def bind_keep(a: Array, mask: Array) -> Calls:
+    """Returns a compiled call that sets values of an array to 0 where bits are not set.
+
+    Args:
+        a: array of float32.
+        mask: bits of its values in row-major order, the first in the highest bit of a byte.
+    """
+    return bind("apply_bitmask", a, mask, a, a.size)
 
 
 def _apply(attrs: Attrs, *, dy: Array, digest: Array, dx: Array) -> Callable[[], None]:

@@ -149,6 +149,34 @@ def test_weights_are_rounded_to_float16_as_by_numpy(tmp_path: Path) -> None:
             assert values.tobytes() in file
 
 
+@pytest.mark.parametrize("form", ["sparse", "sparse float16", "pruning wrappers", "sparse int8"])
+def test_sparse_weights_train_but_are_not_exported(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    write_form(FORMS[form], path)
+    options: Any = {"loss": LOSS, "optimizer": odt.Adam(0.01), "batch_size": BATCH, "ema": 0.0}
+    with pytest.raises(odt.UnsupportedError, match="has some in another form or file"):
+        odt.compile(path, tmp_path / "c", **options)
+    odt.compile(path, tmp_path / "c", export=False, **options)
+    build(tmp_path / "c", kernel_objects("generic"))
+    program = Program(tmp_path / "c")
+    program.init()
+    names = [w["name"] for w in program.manifest["weights"]]
+    with odt.Trainer(path, workers=1, micro_batch=BATCH, **options) as trainer:
+        for x, y in batches(trainer, LOSS, BATCH, 3):
+            loss = trainer.train_on_batch(one(x), one(y))["loss"]
+            assert program.loss("train", x, y) == (0, float(np.float32(loss)))
+        weights = [trainer.weights[name] for name in names]
+    assert program.weights() == b"".join(a.tobytes() for a in weights)
+    assert sum((a == 0).sum() for a in weights) > 5  # values that the file does not store
+
+
+def test_sparse_integers_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    write_form(FORMS["sparse int8"], path)
+    with pytest.raises(odt.UnsupportedError, match="has sparse weights of integers"):
+        odt.compile(path, tmp_path / "c", loss=LOSS, learning_rate=0.1, qas=True)
+
+
 def test_weights_that_get_other_scales_are_not_exported(tmp_path: Path) -> None:
     path = MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"
     options: Any = {"loss": LOSS, "learning_rate": 0.1, "batch_size": 1}

@@ -137,7 +137,7 @@ def forecast(
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
-    masks = sum(plan.values[n].spec.size for n in gradients if _is_sparse(plan, n))
+    masks = sum(-(-plan.values[n].spec.size // 8) for n in gradients if _is_sparse(plan, n))
     # Updates change a copy of the rows of a parameter that trains in part.
     rows = sum(n for name, n in gradients.items() if n < plan.values[name].spec.nbytes)
     averages = trained if info.ema else 0

@@ -11,7 +11,7 @@ from typing import Any
 from odt.compilation.device import Device, PlannedStep
 from odt.compilation.web_assembly import check_compiler, for_javascript
 from odt.core.emit.device import stack_nbytes
-from odt.core.emit.model_image import ModelImage, model_image
+from odt.core.emit.model_image import ModelImage, model_image, not_exportable
 from odt.core.emit.project import check_name, identifier, project
 from odt.core.emit.step_program import StepProgram, step_program
 from odt.core.emit.stored_forms import StoredForm, stored_biases, stored_halves
@@ -179,8 +179,10 @@ def _image(session: Session, program: StepProgram) -> ModelImage:
     """
     arrays = [weights.values for weights in program.weights]
     tensors = session.build().parameters.tensors
-    changed = {i for i, a in tensors.items() if a.dtype.kind == "f"}
     lowered = session.recipe.lowered
+    if any(lowered.graph.tensors[i].places is not None for i in tensors):  # they are sparse
+        raise not_exportable(session.model.path)
+    changed = {i for i, a in tensors.items() if a.dtype.kind == "f"}
     forms: dict[int, StoredForm] = dict(stored_biases(lowered.part, changed))
     forms |= stored_halves(lowered.unrolled, lowered.dequantized)
     others = {k: forms[i] for k, i in enumerate(tensors) if i in forms}
