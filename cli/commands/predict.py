@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import numpy as np
 import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.data_folder import data_folder
+from odt.cli.options.drawing import LEAST_SCORE, draw_options
 from odt.cli.options.new_data import (
     STDIN,
     camera_frames,
@@ -30,6 +32,7 @@ from odt.cli.options.shared import (
     sequence_options,
 )
 from odt.cli.options.training_run import model_of
+from odt.cli.output.box_lines import print_boxes
 from odt.cli.output.output_paths import check_outputs, extension_of
 from odt.cli.output.signals import keep_going
 from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
@@ -37,6 +40,7 @@ from odt.core.model.record import Record
 from odt.core.options.model_options import ModelOptions
 from odt.core.storage.reading import printable
 from odt.errors import OdtError
+from odt.evaluation.detected import detection_reader
 from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -71,6 +75,7 @@ ENDINGS = (".npy", ".npz", ".csv")
     metavar="K",
     help="Number of the output to print or to write as .npy or .csv, counted from 0.  [default: 0]",
 )
+@draw_options
 @added_option
 @schedule_options
 def command(
@@ -83,6 +88,8 @@ def command(
     top: int | None,
     output: str | None,
     output_index: int | None,
+    draw: Path | None,
+    min_score: float | None,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
@@ -96,14 +103,17 @@ def command(
 
     Prints all values of an output, or with --top only the largest; with --source the five largest
     with class names, if the record has names. With --output but without --top, nothing is printed.
+
+    Of a detector, prints boxes: class, score, and x1, y1, x2, y2 in pixels of the photo, or of the
+    model's input for data files. --output and --output-index give its outputs.
     """
     refuse_both(source, load_input, as_record)
     _refuse_frames(source, frame_size or pixel_format, output)
     path = source or require("--data, --load-input or --source", load_input, "the samples")
     file = model_of(model, group(ModelOptions, options))
-    if output:
+    if output or draw:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
-        check_outputs({"--output": output}, read)
+        check_outputs({"--output": output, "--draw": str(draw) if draw else None}, read)
         keep_going()
     new = odt.NewData(source, as_record) if source else None
     record = new.record_for(file_of(file)) if new else None
@@ -114,10 +124,19 @@ def command(
     with ModelPredictor(
         file, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
     ) as predictor:
-        if predictor.left_out:
-            show_note(predictor.left_out)
         specs = predictor.output_specs
         _check_output_options(len(specs), output, output_index)
+        reader = None
+        if output is None and output_index is None and not frames:
+            tensors = predictor.output_tensors
+            least = LEAST_SCORE if min_score is None else min_score
+            reader = detection_reader(file_of(file), tensors, record, least, asked=bool(draw))
+        if reader is not None:
+            print_boxes(predictor, reader, new or path, record, draw=draw, top=top)
+            return
+        _refuse_boxes(draw, min_score, file.path)
+        if predictor.left_out:
+            show_note(predictor.left_out)
         if top is None and source and len(names) == specs[k].size:
             top = MAX_SHOWN
         if frames and record:
@@ -127,11 +146,11 @@ def command(
             return
         data, opened = predictor.open(new or path, show_note)
         label = opened.label if opened else str
-        writer: AbstractContextManager[Append]
-        if output and output.lower().endswith(".csv"):
-            writer = _csv_writer(output, record, names, specs[k], k, label)
-        else:
-            writer = _array_writer(output, predictor.output_names, specs, k, data.length)
+        writer: AbstractContextManager[Append] = (
+            _csv_writer(output, record, names, specs[k], k, label)
+            if output and output.lower().endswith(".csv")
+            else _array_writer(output, predictor.output_names, specs, k, data.length)
+        )
         with writer as append, closing(Progress()) as bar:
             first = 0
             for outputs in predictor.run(data):
@@ -217,6 +236,15 @@ def _refuse_frames(source: str | None, frames: str | None, output: str | None) -
         )
     if source == STDIN and output:
         raise OdtError("--output: must be given without --source -, whose lines are printed.")
+
+
+def _refuse_boxes(draw: Path | None, min_score: float | None, model: str) -> None:
+    """Refuses options of boxes for models without, and beside options of other outputs."""
+    if draw is not None or min_score is not None:
+        raise OdtError(
+            "--draw, --min-score: must be given for a detector, without --output, --output-index "
+            f"and --source -, but got {model}."
+        )
 
 
 def _line(row: Array, top: int | None, names: Sequence[str]) -> str:

@@ -82,6 +82,7 @@ def open_source(
     new_classes: bool = False,
     labelled: bool = False,
     targets: bool = True,
+    full_size: bool = False,
 ) -> Source:
     """Opens new data of the kind of a record.
 
@@ -92,12 +93,18 @@ def open_source(
         new_classes: whether folders name classes that the record need not have.
         labelled: whether files without a class of the record are left out.
         targets: whether targets are read, if there are any.
+        full_size: whether photos are read in their own size, and resized afterwards.
 
     Raises:
         DataError: if the data are of another kind, or cannot be opened.
     """
     source = open_new(
-        Opening(path), record, new_classes=new_classes, labelled=labelled, targets=targets
+        Opening(path),
+        record,
+        new_classes=new_classes,
+        labelled=labelled,
+        targets=targets,
+        full_size=full_size,
     )
     if show is not None:
         for note in source.notes:
@@ -124,9 +131,19 @@ def open_labelled(path: str, record: Record, specs: Runtime, show: Show | None) 
     return OpenedData(samples, source, part.label_of)
 
 
-def open_inputs(path: str, record: Record, specs: Runtime, show: Show | None) -> OpenedData:
-    """Opens new data without targets; arguments and errors as of `open_labelled`."""
-    source = open_source(path, record, show, targets=False)
+def open_inputs(
+    path: str, record: Record, specs: Runtime, show: Show | None, *, full_size: bool = False
+) -> OpenedData:
+    """Opens new data without targets; arguments and errors as of `open_source`.
+
+    Args:
+        path: the data.
+        record: the record.
+        specs: specs of the model's samples.
+        show: called with each note about the data.
+        full_size: whether photos are read in their own size, and resized afterwards.
+    """
+    source = open_source(path, record, show, targets=False, full_size=full_size)
     (part,) = source.parts.values()
     samples = new_samples(source, record, specs.input_specs, quantizations=specs.quantizations)
     numbered = source.kind == "features" and not source.origin.get("left out")

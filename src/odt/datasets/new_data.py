@@ -75,6 +75,7 @@ def open_new(
     new_classes: bool = False,
     labelled: bool = False,
     targets: bool = True,
+    full_size: bool = False,
 ) -> Source:
     """Opens new data of the kind of a record, with labels if they have any, as one part "all".
 
@@ -84,6 +85,7 @@ def open_new(
         new_classes: whether folders name classes that the record need not have.
         labelled: whether files without a class of the record are left out.
         targets: whether targets are read, if there are any.
+        full_size: whether photos are read in their own size, and resized afterwards.
 
     Raises:
         DataError: if the source is of another kind, or cannot be opened.
@@ -103,7 +105,7 @@ def open_new(
         ),
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
-        resize=steps.resize if keeps_colour else None,
+        resize=steps.resize if keeps_colour and not full_size else None,
         naming=Naming(classes=None if new_classes else record.classes, labelled=labelled),
     )
     form = format_of(opening.path, opening)

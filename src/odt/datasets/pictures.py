@@ -16,6 +16,7 @@ from odt.kernels.rows.opdef import Array
 METHODS = ("bilinear", "nearest", "area")
 FITS = ("stretch", "crop", "pad", "crop-or-pad")
 MAX_PIXELS = 1 << 28
+UNMOVED = (1.0, 0.0), (1.0, 0.0)  # factor and offset of rows and of columns
 
 
 def pillow() -> Any:
@@ -139,8 +140,36 @@ class Resize:
             boxes: class, y1, x1, y2, x2 as fractions of the image; class −1 for none.
             height, width: size of the image.
         """
-        if self.fit == "stretch" or (height, width) == (self.height, self.width):
+        placing = self._placing(height, width)
+        if placing == UNMOVED:
             return boxes
+        placed = boxes.copy()
+        move_boxes(placed, axis_movement(*placing))
+        return placed
+
+    def original_boxes(self, boxes: Array, height: int, width: int) -> Array:
+        """Returns boxes (…, 4) of the resized image as fractions of the image.
+
+        Args:
+            boxes: y1, x1, y2, x2 as fractions of the resized image.
+            height, width: size of the image.
+        """
+        (y_factor, y_offset), (x_factor, x_offset) = self._placing(height, width)
+        offsets, factors = (y_offset, x_offset), (y_factor, x_factor)
+        original: Array = (boxes - np.tile(offsets, 2)) / np.tile(factors, 2)
+        return original
+
+    def _placing(self, height: int, width: int) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Returns factor and offset from fractions of an image to those of the resized one.
+
+        Args:
+            height, width: size of the image.
+
+        Returns:
+            Factor and offset of rows, then those of columns.
+        """
+        if self.fit == "stretch" or (height, width) == (self.height, self.width):
+            return UNMOVED
         if self.fit == "crop":
             left, top, right, bottom = self._box(height, width)
             scaled = height * self.height / (bottom - top), width * self.width / (right - left)
@@ -151,14 +180,12 @@ class Resize:
         else:
             scaled = height, width
             offsets = _offset(height, self.height), _offset(width, self.width)
-        placed = boxes.copy()
         sizes = self.height, self.width
         rows, columns = (
             (n / size, offset / size)
             for n, offset, size in zip(scaled, offsets, sizes, strict=True)
         )
-        move_boxes(placed, axis_movement(rows, columns))
-        return placed
+        return rows, columns
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings as JSON values."""

@@ -27,6 +27,7 @@ class ModelPredictor(Closing):
 
     Attributes:
         output_names: names of the outputs.
+        output_tensors: their numbers in the file.
         left_out: which operators are left out, as text; empty for none.
 
     Args:
@@ -53,6 +54,7 @@ class ModelPredictor(Closing):
         lowered = computed_of(model)
         self.left_out = describe_left_out(lowered, "prediction")
         self.output_names = lowered.graph.output_names
+        self.output_tensors = lowered.graph.outputs
         self._predictor = Predictor(
             inference_graphs(lowered), batch_size, micro_batch=micro_batch, workers=workers
         )
@@ -62,12 +64,15 @@ class ModelPredictor(Closing):
         """Shape and dtype of one sample of each output."""
         return self._predictor.runtime.output_specs
 
-    def open(self, x: Any, show: Show | None = None) -> tuple[dataset.DataSet, OpenedData | None]:
+    def open(
+        self, x: Any, show: Show | None = None, *, full_size: bool = False
+    ) -> tuple[dataset.DataSet, OpenedData | None]:
         """Opens inputs for the model.
 
         Args:
             x: inputs (N, …), as of `odt.predict`.
             show: called with each note about the samples.
+            full_size: whether new photos are read in their own size, and resized afterwards.
 
         Returns:
             The samples, and the new data that hold them; None for arrays and data files.
@@ -77,7 +82,8 @@ class ModelPredictor(Closing):
         """
         specs = self._predictor.runtime
         if isinstance(x, NewData):
-            opened = open_inputs(x.source, x.record_for(self._file), specs, show)
+            record = x.record_for(self._file)
+            opened = open_inputs(x.source, record, specs, show, full_size=full_size)
             return opened.samples, opened
         if isinstance(x, dataset.DataSet):
             return x, None
