@@ -13,8 +13,8 @@ draw_options = combine(
         "--draw",
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="Draw the boxes of a detector: a .png or .jpg of one sample, or a folder with a "
-        "picture of each.",
+        help="Draw the boxes of a detector: a .png or .jpg of one sample, or a folder with an "
+        "image of each.",
     ),
     click.option(
         "--min-score",
