@@ -67,10 +67,11 @@ void F(cross_entropy)(const float *x, const float *t, const float *scale, float 
 static void F(cross_entropy_back_part)(void *job, int part, int parts) {
   F(loss_job) *j = job;
   int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
+  float factor = j->scale[0] / j->divisor * j->beta;
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n, *t = j->t + r * n;
     float *dx = j->dx + r * n, target = F(row_sum)(t, n);
-    float factor = j->scale[j->by_row ? r : 0] / j->divisor * j->beta;
+    if (j->by_row) factor = j->scale[r] / j->divisor * j->beta;
     IVDEP
     for (int64_t k = 0; k < n; k++) dx[k] = (p[k] * target - t[k]) * factor;
   }
@@ -125,10 +126,11 @@ void F(label_entropy)(const float *x, const int32_t *t, const float *scale, floa
 static void F(label_entropy_back_part)(void *job, int part, int parts) {
   F(label_job) *j = job;
   int64_t n = j->classes, end = chunk_begin(j->rows, part + 1, parts);
+  float factor = j->scale[0] / j->divisor * j->beta;
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n;
     float *dx = j->dx + r * n;
-    float factor = j->scale[j->by_row ? r : 0] / j->divisor * j->beta;
+    if (j->by_row) factor = j->scale[r] / j->divisor * j->beta;
     IVDEP
     for (int64_t k = 0; k < n; k++) dx[k] = p[k] * factor;
     dx[F(label)(j, r)] -= factor;
