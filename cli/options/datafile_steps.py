@@ -48,11 +48,6 @@ class Steps:
         self.resize = Resize(*size, options.resize, fit) if size else None
         if options.masks and self.moves():
             raise OdtError("--augment: must be noise alone with --masks, which do not move.")
-        if options.boxes and self.moves():
-            raise OdtError(
-                "--augment: must be noise alone with --boxes. odt train --augment moves boxes with "
-                "their images."
-            )
         self._colour = options.color or (like.colour() if like else "keep")
         has_scaling = options.scale or self._mean or self._std
         self._record = like.record if like and not has_scaling else None

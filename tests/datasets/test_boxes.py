@@ -246,6 +246,40 @@ def test_boxes_follow_the_fit_of_their_photo(tmp_path: Path, fit: str) -> None:
         assert np.abs(np.array(corners) * (48, 64, 48, 64) - seen).max() <= 1
 
 
+@pytest.mark.parametrize("change", ["flip", "shift=9", "crop=0.4", "flip,shift=5,crop=0.2"])
+def test_boxes_follow_the_augmentation_of_their_photo(tmp_path: Path, change: str) -> None:
+    (tmp_path / "p").mkdir()
+    for k in range(6):
+        pixels = np.zeros((40, 50, 3), np.uint8)
+        pixels[14:24, 20 + k : 32 + k] = 255
+        (tmp_path / f"p/{k}.png").write_bytes(jpeg(pixels))
+        objects = voc_object("x", 20 + k, 14, 32 + k, 24)
+        (tmp_path / f"p/{k}.xml").write_text(voc(f"{k}.png", 50, 40, objects))
+    args = ("--source", tmp_path / "p", "--boxes", tmp_path / "p", "--split", "all=1.0")
+    more = ("--size", "60x64", "--fit", "pad", "--augment", change, "--augment-factor", 3)
+    made(*args, *more, "-o", tmp_path / "o")
+    x, targets = (samples(tmp_path / f"o/all.{role}.bin") for role in ("input", "output"))
+    assert len(np.unique(targets, axis=0)) > 6
+    assert (targets[:, :, 0] == 0).all()
+    for image, ((_, *corners),) in zip(x, targets, strict=True):
+        rows, columns = (np.flatnonzero(image[..., 0].max(axis=k) > 0.5) for k in (1, 0))
+        seen = (rows[0], columns[0], rows[-1] + 1, columns[-1] + 1)
+        assert np.abs(np.array(corners) * (60, 64, 60, 64) - seen).max() <= 1.5
+    made(*args, *more, "-o", tmp_path / "again")
+    assert np.array_equal(samples(tmp_path / "again/all.output.bin"), targets)
+
+
+def test_new_photos_are_prepared_as_the_record_of_boxes_says(photos: Path) -> None:
+    write_voc(photos / "b")
+    run(photos)
+    (photos / "new/2024").mkdir(parents=True)
+    (photos / "p/a.png").rename(photos / "new/2024/a.png")
+    made("--source", "new", "--as", "o/all.input.bin.json", "-o", "n")
+    assert files(Path("n")) == ["new.input.bin", "new.input.bin.json"]  # 2024 is no target
+    assert np.array_equal(samples(Path("n/new.input.bin"))[0], samples(Path("o/all.input.bin"))[0])
+    assert sidecar(Path("n/new.input.bin"))["boxes"]["classes"] == [*CLASSES]
+
+
 def test_a_box_that_is_hardly_visible_after_a_crop_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p/a.png").write_bytes(jpeg(np.zeros((20, 40, 3), np.uint8)))
@@ -291,6 +325,5 @@ def test_options_that_do_not_fit_boxes_are_refused(photos: Path) -> None:
     write_voc(photos / "b")
     for option in (("--stratify",), ("--labels", "sparse"), ("--unlabelled",)):
         assert option[0] in fault(photos, *option)
-    assert "--augment: must be noise alone with --boxes" in fault(photos, "--augment", "flip")
     assert "must hold boxes (" in fault(photos, boxes="p")
     assert len(PHOTOS) == 4

@@ -402,14 +402,15 @@ def _remedy(request: Request, e: MissingValueError) -> str:
 
 def _preprocess(request: Request, sample: Sample, random: np.random.Generator | None) -> _Ready:
     """Returns a preprocessed sample, augmented if there is a random generator."""
-    inputs = [request.inputs.apply(x, random) for x in sample.inputs]
     targets = [request.targets.apply(t) for t in sample.targets]
     labels: tuple[int, ...] = ()
     if request.targets.boxes:
-        height, width = sample.inputs[0].shape[:2]
-        targets = [request.inputs.place_boxes(t, height, width) for t in targets]
-        labels = tuple(int(k) for k in targets[0][:, 0] if k >= 0)
-    elif request.targets.classes:
+        (boxes,) = targets
+        inputs = [request.inputs.apply(x, random, boxes) for x in sample.inputs]
+        labels = tuple(int(k) for k in boxes[:, 0] if k >= 0)
+        return _Ready((inputs, targets), labels)
+    inputs = [request.inputs.apply(x, random) for x in sample.inputs]
+    if request.targets.classes:
         labels = (int(sample.targets[0]),)
     return _Ready((inputs, targets), labels)
 

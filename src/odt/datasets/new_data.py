@@ -106,7 +106,11 @@ def open_new(
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
         resize=steps.resize if keeps_colour and not full_size else None,
-        naming=Naming(classes=None if new_classes else record.classes, labelled=labelled),
+        naming=Naming(
+            unlabelled=bool(record.boxes),
+            classes=None if new_classes else record.classes,
+            labelled=labelled,
+        ),
     )
     form = format_of(opening.path, opening)
     if opening.path.exists() and (kind := KINDS.get(form, record.kind)) != record.kind:

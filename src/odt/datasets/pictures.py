@@ -238,16 +238,25 @@ class Augmentation:
                 self,
             )
 
-    def move(self, x: Array, random: np.random.Generator) -> Array:
-        """Crops, flips and shifts a sample at random."""
+    def move(self, x: Array, random: np.random.Generator, boxes: Array | None = None) -> Array:
+        """Crops, flips and shifts a sample at random.
+
+        Args:
+            x: the sample.
+            random: source of random numbers.
+            boxes: boxes (M, 5) in the sample, which are moved in place; None for none.
+        """
+        movements = []
         if self.crop:
             h, w = x.shape[:2]
             keep = 1 - random.uniform(0, self.crop)
             height, width = max(1, round(h * keep)), max(1, round(w * keep))
             top, left = random.integers(h - height + 1), random.integers(w - width + 1)
             x = Resize(h, w).apply(x[top : top + height, left : left + width])
+            movements.append(((h / height, -top / height), (w / width, -left / width)))
         if self.flip and random.random() < 0.5:
             x = x[:, ::-1]
+            movements.append(((1, 0), (-1, 1)))
         if self.shift:
             axes = 2 if x.ndim == 3 else 1
             sizes = x.shape[:axes]
@@ -259,6 +268,11 @@ class Augmentation:
             shifted = np.zeros_like(x)
             shifted[target] = x[source]
             x = shifted
+            if axes == 2:
+                movements.append(((1, steps[0] / sizes[0]), (1, steps[1] / sizes[1])))
+        if boxes is not None:
+            for rows, columns in movements:
+                move_boxes(boxes, axis_movement(rows, columns))
         return x
 
     def add_noise(self, x: Array, random: np.random.Generator) -> Array:

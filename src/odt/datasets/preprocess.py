@@ -123,17 +123,20 @@ class Preprocessing:
             return result
         return replace(result, mean=means, std=tuple(float(s) for s in np.atleast_1d(std)))
 
-    def apply(self, x: Array, random: np.random.Generator | None = None) -> Array:
+    def apply(
+        self, x: Array, random: np.random.Generator | None = None, boxes: Array | None = None
+    ) -> Array:
         """Preprocesses one input of one sample.
 
         Args:
             x: the input.
             random: source of random numbers for augmentation; None for no augmentation.
+            boxes: boxes (M, 5) in an image, which are moved in place; None for none.
 
         Raises:
             DataError: if a step does not apply to the sample.
         """
-        x = self.resized(self._fill(x), random)
+        x = self.resized(self._fill(x), random, boxes)
         if self.scale in OF_BYTES and not self.scale_left:
             x = x.astype(np.float32)
             rescale(x, self.scale)
@@ -171,26 +174,25 @@ class Preprocessing:
         fill = np.asarray(self.fill) if self.missing in FITTED else 0.0
         return np.where(np.isnan(x), fill, x)
 
-    def resized(self, x: Array, random: np.random.Generator | None = None) -> Array:
-        """Converts colours, augments and resizes: the steps before the values are scaled."""
+    def resized(
+        self, x: Array, random: np.random.Generator | None = None, boxes: Array | None = None
+    ) -> Array:
+        """Converts colours, augments and resizes: the steps before the values are scaled.
+
+        Args:
+            x, random, boxes: as for `apply`.
+        """
         if self.colour == "grayscale":
             x = to_gray(x)
         elif self.colour == "rgb":
             x = to_rgb(x)
         if random is not None and self.augmentation is not None:
-            x = self.augmentation.move(x, random)
-        return x if self.resize is None else self.resize.apply(x)
-
-    def place_boxes(self, boxes: Array, height: int, width: int) -> Array:
-        """Returns boxes (M, 5) as fractions of the resized image.
-
-        Args:
-            boxes: class, y1, x1, y2, x2 as fractions of the original image.
-            height, width: size of the original image.
-        """
-        if self.resize is not None:
-            boxes = self.resize.place_boxes(boxes, height, width)
-        return boxes
+            x = self.augmentation.move(x, random, boxes)
+        if self.resize is None:
+            return x
+        if boxes is not None:
+            boxes[...] = self.resize.place_boxes(boxes, *x.shape[:2])
+        return self.resize.apply(x)
 
     def _standardize(self, x: Array) -> Array:
         if not self.mean and not self.std:

@@ -51,7 +51,8 @@ def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source
     source = open_folders(tree, kind, decode, opening.skip, naming)
     if is_regression:
         return with_values(source)
-    if opening.naming.classes == ():  # new data for a record without classes
+    # New data for a record without classes; folders do not name boxes.
+    if opening.naming.classes == () and not opening.naming.unlabelled:
         return with_values_of_folders(source)
     return source
 
