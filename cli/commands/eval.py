@@ -114,6 +114,8 @@ def command(
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     click.echo(f"{evaluation.data.length} samples - {line}")
+    if evaluation.detections and options.per_class:
+        click.echo(f"\n{evaluation.detections.per_class()}")
     classes = evaluation.classes
     if classes:
         _print_classes(classes, options)

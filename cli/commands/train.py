@@ -31,6 +31,7 @@ from odt.cli.options.shared import (
     selection_options,
     sequence_options,
     sparse_option,
+    task_option,
     training_options,
 )
 from odt.cli.options.teacher import teacher_options
@@ -55,6 +56,7 @@ from odt.errors import LostFileError
 @rate_options
 @one_options
 @metric_option
+@task_option
 @hyper_parameter_options
 @selection_options
 @sparse_option
@@ -92,8 +94,10 @@ def command(model: str, print_config: bool, **values: Any) -> None:
         if options.quantize_aware:
             with warnings_as_lines():
                 source, options = run.quantized(source, options)
+        options = run.with_task(source, options)
         trainer = run.trainer_of(source, options)
     data = run.open_samples(trainer, options)
+    run.show_detector(trainer)
     with stages.stage("PREPARE"):
         run.build(trainer, data)
     if options.rate_test.find_rate:

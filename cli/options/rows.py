@@ -23,6 +23,7 @@ from odt.core.options.option import (
     Whole,
     Word,
 )
+from odt.core.options.session_options import BOX_METRICS
 from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.kernels.registry import LOSSES, METRICS
 from odt.kernels.rows.row_index import SCHEDULES
@@ -38,7 +39,7 @@ FORMS: Mapping[str, click.ParamType[Any]] = {
     "input shape": types.InputShape(),
     "input value": types.InputValue(),
     "interval": types.Interval(),
-    "metric": types.MetricWord(METRICS, also=("accuracy",)),
+    "metric": types.MetricWord(METRICS, also=("accuracy", *BOX_METRICS)),
     "number": click.FLOAT,
     "property": types.Property(),
     "size": types.Size(),

@@ -53,6 +53,7 @@ regularization_options = combine(
 budget_option = keyword_options(SESSION_OPTIONS, "memory_budget")
 checkpoint_option = keyword_options(SESSION_OPTIONS, "checkpoint")
 metric_option = keyword_options(SESSION_OPTIONS, "metrics")
+task_option = keyword_options(SESSION_OPTIONS, "task")
 
 loss_options = recipe_options("loss", "output_losses", "loss_weights", "reduction")
 

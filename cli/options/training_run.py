@@ -20,7 +20,7 @@ from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
-from odt.core.data.protocol import Scales
+from odt.core.data.protocol import Scales, scales_of
 from odt.core.model.model import FORMATS, ONNX
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
@@ -33,7 +33,7 @@ from odt.data.sources import recorded
 from odt.dataclass import dataclass
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
-from odt.models.model import lowered_of
+from odt.models.model import file_of, lowered_of
 from odt.training.exports import check_export
 from odt.training.session import EXPORT
 
@@ -226,11 +226,38 @@ def trainer_of(model: odt.Model, options: TrainOptions) -> odt.Trainer:
     return odt.Trainer(model, **arguments)
 
 
+def with_task(model: odt.Model, options: TrainOptions) -> TrainOptions:
+    """Returns the options with the task of the data, and its defaults.
+
+    Frozen layers of a detector are cached if only its heads train, without augmentation.
+
+    Raises:
+        ModelError: if the model is a damaged detector.
+    """
+    session, files = options.session, options.samples
+    record = recorded(files.load_expected)
+    if session.task is None and not (record and record.boxes):
+        return options
+    from odt.tasks.recognition import detector_of  # for boxes alone
+
+    detector = detector_of(file_of(model))
+    is_open = not (options.selects or options.selection.last or options.selection.operators)
+    is_open = is_open and session.memory_budget is None and session.checkpoint is None
+    if detector is not None and detector.trains_heads and is_open and not options.fit.augment:
+        session = replace(
+            session,
+            cache_frozen=session.cache_frozen or "ram",
+            cache_dtype=session.cache_dtype or "float16",
+        )
+    return replace(options, session=replace(session, task="boxes"))
+
+
 def print_recipe(model: str, options: TrainOptions) -> None:
     """Prints the recipe of a command line."""
     ctx = click.get_current_context()
     recipe = recipe_of(ctx)
-    trainer = trainer_of(model_of(model, options.model), options)
+    source = model_of(model, options.model)
+    trainer = trainer_of(source, with_task(source, options))
     click.echo(recipe_text(recipe, trainer), nl=False)
     if outputs := outputs_of(ctx):
         click.echo("\n# Files to write, which are given on the command line:")
@@ -298,6 +325,15 @@ def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None
     return trainer.session.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
 
 
+def show_detector(trainer: odt.Trainer) -> None:
+    """Prints what a detector is, and the slots of the classes that it learns."""
+    detection = trainer.session.detection
+    if detection is not None:
+        click.echo(f"detector: {detection.detector}")
+        if detection.names:
+            click.echo(f"classes: {detection.classes_line()}")
+
+
 def build(trainer: odt.Trainer, data: TrainingData) -> None:
     """Plans and allocates the memory that `fit` will need."""
     session = trainer.session
@@ -305,6 +341,7 @@ def build(trainer: odt.Trainer, data: TrainingData) -> None:
     before = session.resume.progress
     has_weights = fit.sample_weight is not None or fit.class_weight is not None
     scales = Scales.SAMPLES if has_weights or before.class_weight else Scales.BATCH
+    scales = max(scales, scales_of(data.samples.weights))
     samples = fit.data_length or data.samples.length
     samples += data.validation.length if data.validation else 0
     augment = fit.augment or before.augment

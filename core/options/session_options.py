@@ -16,6 +16,8 @@ from odt.core.options.option import (
 )
 from odt.dataclass import dataclass
 
+BOX_METRICS = ("map", "map50")  # mean average precision over thresholds of the overlap, and at 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
@@ -33,6 +35,15 @@ class SessionOptions:
         spellings=("metric",),
         federated=True,
         common=True,
+    )
+    task: str | None = option(
+        None,
+        Word(("boxes",)),
+        LOSS,
+        "Task whose targets are not arrays like the outputs: boxes, for detectors, which then have "
+        "the losses, the trained layers and the ranges that their family trains with, unless "
+        "options say others.",
+        shown_default="that of the data",
     )
     memory_budget: int | str | None = option(
         None,

@@ -20,6 +20,7 @@ from odt.core.training.passes import (
     Each,
     Result,
     Seen,
+    SeeOutputs,
     Totals,
     evaluate,
     predict,
@@ -74,6 +75,7 @@ class Evaluator(Closing):
         seen: Seen = unseen,
         totals: Totals = NO_TOTALS,
         each: Each | None = None,
+        see_outputs: SeeOutputs | None = None,
         *,
         rest: bool = True,
     ) -> Result:
@@ -93,6 +95,7 @@ class Evaluator(Closing):
             seen=seen,
             totals=totals,
             each=each,
+            see_outputs=see_outputs,
         )
 
     def close(self) -> None:

@@ -256,6 +256,8 @@ def _label(engine: Engine, value: str) -> str:
 
 # Sees a sample: its number, loss, output and target.
 Each = Callable[[int, float, Array, Array], None]
+# Sees samples: their numbers, and the outputs of the model in arrays that are reused.
+SeeOutputs = Callable[[SampleOrder, Sequence[Array]], None]
 
 
 def evaluate(
@@ -269,6 +271,7 @@ def evaluate(
     seen: Seen = unseen,
     totals: Totals = NO_TOTALS,
     each: Each | None = None,
+    see_outputs: SeeOutputs | None = None,
 ) -> Result:
     """Computes losses and metrics over data.
 
@@ -283,20 +286,26 @@ def evaluate(
         seen: called after each batch with the number of samples done, and of all.
         totals: further metrics, of several passes together.
         each: called for each sample; the engine must then run single samples.
+        see_outputs: called for each micro-batch, by several threads at once.
     """
     batch = engine.schedule.batch
     output = engine.computation.losses[0].output
     first = samples = 0  # of the batch that runs, in the loop below
 
     def look(program: Program, at: int, count: int) -> None:
-        assert each is not None, "without it, nothing looks at samples"
+        if see_outputs is not None:
+            see_outputs(order[first + at : first + at + count], program.outputs)
+        if each is None:
+            return
         assert count == 1, "the engine runs single samples"
         factor = 1 if reduction == "sum" else samples  # of the mean over the batch
         loss = factor * sum(float(a[0]) for a in program.losses)
         y, t = program.outputs[output], program.targets[0]
         each(int(order[first + at]), loss, y.reshape(-1), t.reshape(-1))
 
-    run = Pass(engine, data, order, reduction, metrics, look if each else None, totals)
+    run = Pass(
+        engine, data, order, reduction, metrics, look if each or see_outputs else None, totals
+    )
     end = len(order) if rest else len(order) // batch * batch
     for first in range(0, end, batch):
         samples = min(batch, end - first)

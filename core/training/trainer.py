@@ -33,6 +33,7 @@ from odt.core.training.passes import (
     Pass,
     Result,
     Seen,
+    SeeOutputs,
     Totals,
     accumulate,
     bind_accumulate,
@@ -498,13 +499,21 @@ class Trainer(Closing):
         with self.parameters.averaged():
             yield from predict(self._predicting, data, order, self.runtime.output_specs)
 
-    def evaluate(self, data: Data, order: SampleOrder, *, rest: bool = False) -> Result:
+    def evaluate(
+        self,
+        data: Data,
+        order: SampleOrder,
+        *,
+        rest: bool = False,
+        see_outputs: SeeOutputs | None = None,
+    ) -> Result:
         """Returns loss and metrics on samples, without training.
 
         Args:
             data: source of the samples.
             order: numbers of the samples.
             rest: whether to include a last batch that is not full, if there are others.
+            see_outputs: called for each micro-batch, by several threads at once.
         """
         rest = rest or len(order) < self.info.batch_size
         engine = self._evaluating(data)
@@ -518,6 +527,7 @@ class Trainer(Closing):
                 rest=rest,
                 seen=self.seen,
                 totals=self.counts,
+                see_outputs=see_outputs,
             )
 
     def _evaluating(self, data: Data) -> Engine:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odt.charts.html import table
 from odt.core.data import dataset
@@ -20,7 +20,7 @@ from odt.core.training.metrics import fitting_metrics, user_names
 from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
 from odt.data.new_data import NewData, OpenedData, Show, open_labelled
-from odt.data.sources import DataSet, samples_of, with_weights
+from odt.data.sources import DataSet, recorded, samples_of, with_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.evaluation.classification import (
@@ -37,6 +37,9 @@ from odt.text import figure
 from odt.training.option_forms import words_of
 from odt.training.recipes import recipe_of, request_of
 
+if TYPE_CHECKING:
+    from odt.training.detection import Detection, Detections
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -49,6 +52,7 @@ class Evaluation:
         results: loss, target and prediction of each sample, if they were asked for.
         label: sample → its file or place, for new data; None for data files and arrays.
         data: the samples, as odt reads them.
+        detections: detections of each sample, of a model that is evaluated on boxes; else None.
     """
 
     loss: float
@@ -57,6 +61,7 @@ class Evaluation:
     results: SampleResults | None
     label: Callable[[int], str] | None = field(repr=False)
     data: dataset.DataSet = field(repr=False)
+    detections: "Detections | None" = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         values = {"loss": self.loss, **self.metrics}
@@ -80,6 +85,7 @@ class ModelEvaluator(Closing):
     Args:
         model: the model; quantized models compute integers.
         metrics: names of metrics.
+        task: "boxes" to evaluate a detector on boxes.
         scales: what probably has weights.
         micro_batch: samples that a worker computes at once; None to choose.
         workers: number of worker threads; None to choose.
@@ -95,12 +101,21 @@ class ModelEvaluator(Closing):
         model: Model,
         metrics: str | Sequence[str] = (),
         *,
+        task: str | None = None,
         scales: Scales = Scales.BATCH,
         micro_batch: int | None = None,
         workers: int | None = None,
         **options: Any,
     ) -> None:
         self._file = file_of(model)
+        names = words_of(metrics)
+        self._detection: Detection | None = None
+        if task is not None:
+            from odt.training.detection import Detection as BoxDetection
+
+            self._detection = BoxDetection(model, names)
+            names = tuple(name for name in names if name not in self._detection.metrics)
+            options |= self._detection.default_losses(options)
         recipe, self.samples = recipe_of(model, request_of(model, **options), trains=False)
         self.left_out = describe_left_out(recipe.lowered, "evaluation")
         self._evaluator = Evaluator(
@@ -114,7 +129,6 @@ class ModelEvaluator(Closing):
         loss, output = self.samples.losses[0]
         logits = self.samples.logits[0]
         try:
-            names = words_of(metrics)
             self._metrics = fitting_metrics(names, loss, output, logits=logits)
             self._names = user_names(names, loss, output, logits=logits)
         except BaseException:
@@ -146,8 +160,9 @@ class ModelEvaluator(Closing):
         Raises:
             DataError: if a sample is invalid, or targets are no classes and `per_class` is given.
         """
-        form = form_of(data, self.samples)
-        if per_class:
+        detections = self._detection.detections() if self._detection else None
+        form = None if detections else form_of(data, self.samples)
+        if per_class and detections is None:
             form = check_classes(form, data)
         counts = class_counter(form) if form else None
         results = None
@@ -161,14 +176,17 @@ class ModelEvaluator(Closing):
             progress or unseen,
             totals={"classes": counts} if counts else NO_TOTALS,
             each=results.add if results else None,
+            see_outputs=detections.see if detections else None,
         )
+        metrics = {self._names[name]: value for name, value in result.metrics.items()}
         return Evaluation(
             loss=result.loss,
-            metrics={self._names[name]: value for name, value in result.metrics.items()},
+            metrics={**metrics, **(detections.metrics() if detections else {})},
             classes=make_report(counts, names) if counts else None,
             results=results,
             label=label,
             data=data,
+            detections=detections,
         )
 
     def evaluate(
@@ -184,7 +202,10 @@ class ModelEvaluator(Closing):
         """Opens samples and evaluates the model on them; arguments as of `odt.evaluate`."""
         specs = self._evaluator.runtime
         opened: OpenedData | None = None
-        if isinstance(x, NewData):
+        if self._detection is not None and not isinstance(x, NewData):
+            data = self._detection.open(x, y, specs, targets=True)
+            recorded_names = self._detection.names
+        elif isinstance(x, NewData):
             record = x.record_for(self._file)
             recorded_names = record.classes
             opened = open_labelled(x.source, record, specs, show)
@@ -193,12 +214,14 @@ class ModelEvaluator(Closing):
             stored = read_record(self._file)
             recorded_names = stored.classes if stored else ()
             data = samples_of(x, y, specs)
-        if not data.targets:
+        if not data.targets or (isinstance(x, NewData) and self._detection is not None):
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
             data = with_weights(data, sample_weight, specs)
         if check_data:
             data.check_all()
+        if self._detection is not None:
+            self._detection.follow(data)
         names = class_names(x, y) or recorded_names
         label = None if opened is None else opened.label
         evaluation = self.run(data, names=names, label=label, **options)
@@ -209,6 +232,12 @@ class ModelEvaluator(Closing):
     def close(self) -> None:
         """Ends the worker threads."""
         self._evaluator.close()
+
+
+def task_of(x: Any, y: Any) -> str | None:
+    """Returns the task of targets by the JSON file beside a data file: "boxes", or None."""
+    record = recorded(x.y if isinstance(x, DataSet) else y)
+    return "boxes" if record is not None and record.boxes else None
 
 
 def class_names(x: Any, y: Any) -> Sequence[str]:
@@ -230,6 +259,7 @@ def evaluate(
     sample_weight: Any = None,
     *,
     metrics: str | Sequence[str] = (),
+    task: str | None = None,
     per_class: bool = False,
     per_sample: bool = False,
     check_data: bool = False,
@@ -247,6 +277,8 @@ def evaluate(
         y: targets (N, …), as in `Trainer.fit`; left out with a DataSet or NewData.
         sample_weight: weights of the losses of samples or positions, as in `Trainer.fit`.
         metrics: one or several names, as of Trainer.
+        task: "boxes" to evaluate a detector on boxes, as of Trainer. Default: "boxes" for targets
+            of boxes in a data file.
         per_class: whether to refuse targets that are no classes.
         per_sample: whether to keep the loss of each sample, which then run one by one.
         check_data: whether to check all values before the first batch.
@@ -272,6 +304,7 @@ def evaluate(
     with ModelEvaluator(
         source,
         metrics,
+        task=task or task_of(x, y),
         scales=Scales.BATCH if sample_weight is None else Scales.SAMPLES,
         micro_batch=micro_batch,
         workers=workers,

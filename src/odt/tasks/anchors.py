@@ -57,6 +57,7 @@ class AnchorDetector:
     """
 
     metric = "map"
+    trains_heads = True
 
     def __init__(
         self,

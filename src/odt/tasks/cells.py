@@ -29,6 +29,7 @@ class CellDetector:
     """
 
     metric = "f1"
+    trains_heads = False
 
     def __init__(
         self,

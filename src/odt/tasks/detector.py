@@ -22,6 +22,10 @@ class Detector(Protocol):
         """Number of classes that the model tells apart."""
 
     @property
+    def trains_heads(self) -> bool:
+        """Whether by default only the last layers train."""
+
+    @property
     def metric(self) -> str:
         """Name of the metric of its detections."""
 

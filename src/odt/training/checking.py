@@ -7,6 +7,7 @@ from typing import Any
 from odt.charts.html import paragraph, preformatted
 from odt.core.data.protocol import Data
 from odt.core.export.remedies import before_decoder, largest_part, what_trains
+from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR as POST_PROCESS
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
 from odt.core.model.onnx import PREFIX
@@ -18,10 +19,8 @@ from odt.core.recipe.sequences import is_single_run
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.core.storage.free_memory import in_process_of
-from odt.core.training import trainer as engine
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
-from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, DataError, one_line
 from odt.habits import check_arguments
@@ -31,7 +30,7 @@ from odt.text import size
 from odt.training.memory_text import memory_block, trained_line
 from odt.training.opening import open_session
 from odt.training.planning import MemoryForecast, plan
-from odt.training.session import process_nbytes
+from odt.training.session import Session, process_nbytes
 from odt.training.trainer import Trainer
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
@@ -142,6 +141,8 @@ def check(
         lines.add(*describe_refusals(refused, part))
         return CheckResult(False, tuple(map(str, refused)), could_train=part, text=str(lines))
     check_arguments(options, Trainer.__init__, Trainer.fit)
+    if is_detector(lowered.file.graph) and options.get("loss") is None:
+        options = {"task": "boxes", **options}
     with open_session(source, single_runs=True, **options) as session:
         core = session.build()
         recipe = session.recipe
@@ -155,6 +156,8 @@ def check(
             before_decoder(lowered),
             one_line(litert_note(lowered.file), MAX_MESSAGE),
         )
+        if session.detection is not None:
+            lines.add(f"detector: {session.detection.detector}")
         lines.add(
             *filter(None, notes),
             trained_line(core.parameters.trained.values()),
@@ -179,7 +182,7 @@ def check(
             f"{result.training_flops:,} forward and backward",
             memory_block(memory, schedule),
         )
-        data, length = _samples(core, x, y, seed)
+        data, length = _samples(session, x, y, seed)
     info = replace(core.info, batch_size=min(core.info.batch_size, length))
     findings = self_test(recipe.graphs, info, data, seed=seed)
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
@@ -195,11 +198,17 @@ def check(
     return replace(result, trains=trains, findings=texts, forecast=forecast, text=str(lines))
 
 
-def _samples(core: engine.Trainer, x: Any, y: Any, seed: int) -> tuple[Data, int]:
+def is_detector(graph: Graph) -> bool:
+    """Whether a model ends in the post-processing of a detector, which learns from boxes alone."""
+    return any(node.op == POST_PROCESS for node in graph.nodes)
+
+
+def _samples(session: Session, x: Any, y: Any, seed: int) -> tuple[Data, int]:
     """Returns the samples of the test and their number; random ones if there are none."""
+    core = session.build()
     if x is None and y is None:
         return random_data(core.runtime, seed), core.info.batch_size
-    data = samples_of(x, y, core.runtime)
+    data = session.open(x, y)
     if not data.targets:
         raise DataError("y: must be given to check with samples, but got None.")
     return data, data.length

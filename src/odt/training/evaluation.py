@@ -1,8 +1,9 @@
 """Evaluation and prediction with a trainer's weights; quantized models compute integers."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from odt.core.model.variables import SVDF
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator, Predictor
-from odt.core.training.passes import Result, Seen, unseen
+from odt.core.training.passes import Result, Seen, SeeOutputs, unseen
 from odt.data.sources import batches_of, is_batches
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -129,24 +130,47 @@ class SessionEvaluation(Closing):
         """
         trainer = self._session.build()
         if self._session.memory_budget is not None or trainer.caches:
-            return trainer.evaluate(data, order, rest=rest)
-        return self._evaluated(data, order, rest=rest)
+            return self._with_detections(partial(trainer.evaluate, data, order, rest=rest))
+        return self._with_detections(partial(self._evaluated, data, order, rest=rest))
 
-    def _evaluated(self, data: Data, order: SampleOrder, *, rest: bool = True) -> Result:
+    def _with_detections(self, run: Callable[..., Result]) -> Result:
+        """Returns the result of an evaluation, with the metrics of its detections if any."""
+        detection = self._session.detection
+        if detection is None or not detection.metrics:
+            return run()
+        detections = detection.detections()
+        result = run(see_outputs=detections.see)
+        return replace(result, metrics={**result.metrics, **detections.metrics()})
+
+    def _evaluated(
+        self,
+        data: Data,
+        order: SampleOrder,
+        *,
+        rest: bool = True,
+        see_outputs: SeeOutputs | None = None,
+    ) -> Result:
         """Returns loss and metrics on samples; quantized models compute integers.
 
         Args:
             data: source of the samples.
             order: numbers of the samples.
             rest: whether to include a last batch that is not full; always if it is the only one.
+            see_outputs: called for each micro-batch, by several threads at once.
         """
         trainer = self._session.build()
         rest = rest or len(order) < trainer.info.batch_size
         with self.integer_form() as form:
             if form is None:
-                return trainer.evaluate(data, order, rest=rest)
+                return trainer.evaluate(data, order, rest=rest, see_outputs=see_outputs)
             return form.evaluator(scales_of(data.weights)).run(
-                data, order, trainer.metrics, trainer.seen, trainer.counts, rest=rest
+                data,
+                order,
+                trainer.metrics,
+                trainer.seen,
+                trainer.counts,
+                see_outputs=see_outputs,
+                rest=rest,
             )
 
     def evaluate(
@@ -165,11 +189,14 @@ class SessionEvaluation(Closing):
         if is_batches(x, y):
             return self._evaluate_batches(x)
         data = session.open(x, y, sample_weight)
+        if session.detection is not None:
+            session.detection.follow(data)
         before = trainer.seen
         with _progress("evaluate", verbose) as seen:
             trainer.seen = seen
             try:
-                return session.logs(self._evaluated(data, range(data.length)))
+                run = partial(self._evaluated, data, range(data.length))
+                return session.logs(self._with_detections(run))
             finally:
                 trainer.seen = before
 

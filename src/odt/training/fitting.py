@@ -171,6 +171,8 @@ class Fit:
         core.start_schedule(steps_left)
         undoes = fine_tune and steps_left and session.rate_is_default
         core.undo = Undo(core.parameters) if undoes else None
+        if session.detection is not None:
+            session.detection.follow_samples(samples)
         self._begin(steps)
         if self._compute_outputs:
             self._compute_outputs()
@@ -261,8 +263,9 @@ class Fit:
             return session.cache, nullcontext()
         if augmentations:
             graph = session.recipe.graphs.at_file_batch
+            source = data if session.detection is None else samples.data  # augments its boxes, too
             session.feed = pipeline_of(
-                data, samples, graph, core.runtime, core.info.batch_size, augmentations
+                source, samples, graph, core.runtime, core.info.batch_size, augmentations
             )
             return nullcontext(data), session.feed
         return nullcontext(data), nullcontext()

@@ -8,6 +8,7 @@ from odt.core.recipe.option_values import check_option, check_options
 from odt.core.recipe.sequences import need_sequences
 from odt.models.model import Model, file_of
 from odt.training.checkpoint_state import resume_from
+from odt.training.option_forms import words_of
 from odt.training.recipes import recipe_of, request_of
 from odt.training.session import Session
 from odt.training.teacher import teacher_of
@@ -48,6 +49,12 @@ def open_session(
     check_options(session_options)
     resume = resume_from(session_options.checkpoint)
     teacher = teacher_of(teacher)
+    detection = None
+    if session_options.task is not None:
+        from odt.training.detection import Detection
+
+        detection = Detection(model, words_of(session_options.metrics))
+        options |= detection.defaults(options)
     request = request_of(model, teacher=teacher, **options)
     return Session(
         model,
@@ -58,4 +65,5 @@ def open_session(
         micro_batch=micro_batch,
         workers=workers,
         frozen_int8=frozen_int8,
+        detection=detection,
     )

@@ -40,6 +40,7 @@ from odt.training.teacher import Teacher, outputs_nbytes
 
 if TYPE_CHECKING:
     from odt.core.training.input_pipeline import InputPipeline
+    from odt.training.detection import Detection
 
 Logs: TypeAlias = dict[str, float]
 
@@ -60,6 +61,7 @@ class Session(Closing):
         properties: user metadata of checkpoints.
         missing: names of parameters that have no values yet.
         teacher: teacher of the model; None for none.
+        detection: how boxes train the model; None for other targets.
         metrics: names of the metrics, as the engine has them.
         memory_budget: bytes that the process may use; None for no limit.
         micro_batch: samples that a worker computes at once; None to choose them.
@@ -87,6 +89,7 @@ class Session(Closing):
         micro_batch: int | None = None,
         workers: int | None = None,
         frozen_int8: Any = None,
+        detection: "Detection | None" = None,
     ) -> None:
         """Plans nothing yet.
 
@@ -100,11 +103,13 @@ class Session(Closing):
             micro_batch: as in `Trainer`, like all that follow.
             workers: as in `Trainer`.
             frozen_int8: as in `Trainer`.
+            detection: how boxes train the model; None for other targets.
 
         Raises:
             OptionError: if arguments contradict each other or the model.
         """
         self.model = model
+        self.detection = detection
         self.recipe = recipe
         self.resume = resume
         self.teacher = teacher
@@ -113,6 +118,8 @@ class Session(Closing):
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
         names = forms.words_of(options.metrics)
+        if detection is not None:
+            names = tuple(name for name in names if name not in detection.metrics)
         logits = samples.logits[0]
         loss, output = samples.losses[0]
         self.metrics = fitting_metrics(names, loss, output, logits=logits)
@@ -131,7 +138,7 @@ class Session(Closing):
             check_frozen_int8(recipe.model)
         self._engine: engine.Trainer | None = None
         self.graph = recipe.graph
-        self.outputs = False
+        self.outputs = bool(detection and detection.metrics)
         self.fitting = self.rate_is_set = self.rate_is_chosen = False
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
@@ -158,7 +165,10 @@ class Session(Closing):
         data = x
         if not isinstance(data, dataset.DataSet):
             try:
-                data = samples_of(x, y, self.samples)
+                if self.detection is not None:
+                    data = self.detection.open(x, y, self.samples, targets=targets)
+                else:
+                    data = samples_of(x, y, self.samples)
             except DataError as e:
                 if not targets or not self.recipe.lowered.left_out:
                     raise

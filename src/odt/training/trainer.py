@@ -73,6 +73,7 @@ class Trainer(Closing):
         teacher: Any = None,
         dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
+        task: str | None = None,
         trainable: Trainable | None = None,
         sparse: Pairs[float] | None = None,
         learning_rate_of: Pairs[float] | None = None,
@@ -113,6 +114,10 @@ class Trainer(Closing):
                 weight names to rates. The random masks depend on `seed` of `fit`.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 `odt docs reference` lists them.
+            task: "boxes" for a detector, whose targets are boxes (N, M, 5): class, y1, x1, y2, x2
+                as fractions of a photo, and class -1 for rows that are no boxes. Losses, trained
+                layers and other options are then by default those of the detector's family, and
+                metrics may be map, map50 and f1.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
             learning_rate_of: mapping from patterns of weight names or operators to factors of the
                 learning rate; or pairs.
@@ -156,6 +161,7 @@ class Trainer(Closing):
             teacher=teacher,
             dropout=dropout,
             metrics=metrics,
+            task=task,
             trainable=trainable,
             sparse=sparse,
             learning_rate_of=learning_rate_of,
@@ -337,6 +343,8 @@ class Trainer(Closing):
             session.open(*pair(validation_data)) if validation_data is not None else None
         )
         self.record = recorded(x) or self.record
+        if session.detection is not None:
+            self.record = session.detection.recorded(self.record)
         samples, weighting = run.arrange(data, validation_set)
         augmentations = parsed_augmentations(run.options.augment)
         scales = scales_of(samples.all.weights)

@@ -1,0 +1,230 @@
+"""Training and evaluation of detectors on boxes: defaults, data, detections, their metrics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import SampleOrder
+from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.record import Record
+from odt.core.options.session_options import BOX_METRICS
+from odt.core.options.training_options import FOLLOW
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.runtime.runtime import Runtime
+from odt.data import sources
+from odt.data.run_samples import Samples
+from odt.errors import DataError, OptionError, one_line
+from odt.kernels.rows.opdef import Array
+from odt.models.model import Model, file_of, lowered_of
+from odt.tasks.average_precision import AveragePrecision, mean_average_precision
+from odt.tasks.box_data import BoxData, class_slots, mean_positives, open_boxes
+from odt.tasks.centre_f1 import CentreCounts, count_centres
+from odt.tasks.heads import head_operators
+from odt.tasks.labels import slot_labels
+from odt.tasks.recognition import detector_of
+from odt.training.trainable import Trainable
+
+F1 = ("f1", "f1_score")  # as users and the command line spell it
+BATCH, RATE = 16, 1e-3
+
+
+class Detection:
+    """How boxes train a model.
+
+    Attributes:
+        detector: what the model is; prepared for the first data that is opened.
+        names: names of the classes of the data; empty if they are not known.
+        metrics: names of the metrics of detections, as the user spells them.
+
+    Args:
+        model: the model.
+        metrics: names of metrics.
+
+    Raises:
+        OptionError: if the model is no detector.
+    """
+
+    def __init__(self, model: Model, metrics: Sequence[str] = ()) -> None:
+        self._file = file_of(model)
+        detector = detector_of(self._file)
+        if detector is None:
+            raise OptionError(
+                "task",
+                "boxes need a model that ends in TFLite_Detection_PostProcess, or in "
+                "probabilities of cells",
+                self._file.path,
+                "Detectors of other families do not train on boxes yet.",
+            )
+        self.detector = detector
+        self.metrics = tuple(name for name in metrics if name in (*BOX_METRICS, *F1))
+        self.names: tuple[str, ...] = ()
+        outputs = lowered_of(model).graphs.graph.outputs
+        if not set(detector.tensors) <= set(outputs):
+            raise OptionError("task", "boxes need outputs that train", self._file.path)
+        self._outputs = [outputs.index(i) for i in detector.tensors]
+        self._slots: tuple[int, ...] = ()
+        self._data: tuple[BoxData, int, BoxData | None] | None = None
+
+    def defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values of the options of `odt.Trainer` that a user left out.
+
+        Args:
+            options: the options of the user.
+        """
+        detector = self.detector
+        values: dict[str, Any] = {"batch_size": BATCH}
+        if has_quantized_activations(self._file):
+            values["quant_ranges"] = FOLLOW
+        if options.get("optimizer") in (None, "adam") and options.get("schedule") is None:
+            values["learning_rate"] = RATE
+        if detector.trains_heads:
+            heads = head_operators(self._file.graph, detector.tensors)
+            values["trainable"] = Trainable(operators=heads)
+        empty = (None, (), Trainable())
+        values = {name: value for name, value in values.items() if options.get(name) in empty}
+        return values | self.default_losses(options)
+
+    def default_losses(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns `output_losses` by output, unless a user gives losses.
+
+        Args:
+            options: the options of the user.
+        """
+        if options.get("loss") is not None or options.get("output_losses"):
+            return {}
+        losses = self.detector.losses
+        pairs = zip(self._outputs, self.detector.tensors, strict=True)
+        return {"output_losses": {str(k): losses[i] for k, i in pairs}}
+
+    def open(self, x: Any, y: Any, model: SampleSpecs | Runtime, *, targets: bool) -> DataSet:
+        """Opens samples with their boxes; arguments as of `Session.open`."""
+        rest = isinstance(x, sources.DataSet) and x.ignore_rest
+        if isinstance(x, sources.DataSet):
+            x, y = x.x, x.y
+        data = sources.samples_of(sources.DataSet(x, None, rest), None, model)
+        if y is None or not targets:
+            return data
+        boxes = open_boxes(y)
+        if not self._slots:
+            self.names = boxes.names
+            where = boxes.column.name
+            labels = slot_labels(self._file)
+            slots = class_slots(where, boxes.names, labels, self.detector.slots)
+            mean = mean_positives(self.detector.prepared(slots, 1.0), boxes.column)
+            self.detector = self.detector.prepared(slots, mean)
+            self._slots = tuple(slots)
+        elif boxes.names and self.names and boxes.names != self.names:
+            raise DataError(
+                f"{boxes.column.name}: must have the classes of the first data, "
+                f"{', '.join(self.names)}, but got {', '.join(boxes.names)}."
+            )
+        if boxes.column.length != data.length:
+            raise DataError(
+                f"{boxes.column.name}: must have the boxes of all {data.length} samples, but has "
+                f"those of {boxes.column.length}."
+            )
+        # Losses are in the order of the outputs.
+        order = sorted(range(len(self._outputs)), key=self._outputs.__getitem__)
+        return BoxData(data.inputs, boxes.column, self.detector, order)
+
+    def decode(self, outputs: Sequence[Array]) -> list[Array]:
+        """Returns the detections of samples from all outputs that train."""
+        return self.detector.decode([outputs[k] for k in self._outputs])
+
+    def classes_line(self) -> str:
+        """Returns the classes of the data, each with its slot in the model."""
+        pairs = zip(self.names, self._slots, strict=True)
+        return ", ".join(f"{one_line(name, 40)} in slot {slot}" for name, slot in pairs)
+
+    def recorded(self, record: Record | None) -> Record | None:
+        """Returns a preprocessing record with the slots of the classes, if they are not in order.
+
+        Args:
+            record: record of the data; None for none.
+        """
+        if record is None or self._slots == tuple(range(len(self._slots))):
+            return record
+        return replace(record, boxes={**record.boxes, "slots": list(self._slots)})
+
+    def follow(self, data: DataSet, border: int = 0, second: DataSet | None = None) -> None:
+        """Sets the data whose true boxes detections are compared with.
+
+        Args:
+            data: samples with numbers below the border.
+            border: number of these samples; 0 for all.
+            second: samples whose numbers follow; None for none.
+        """
+        assert isinstance(data, BoxData), "`open` gives no other data"
+        assert second is None or isinstance(second, BoxData), "`open` gives no other data"
+        self._data = data, border or data.length, second
+
+    def follow_samples(self, samples: Samples) -> None:
+        """Sets the samples of a training run as the data."""
+        self.follow(samples.data, samples.count, samples.validation_set)
+
+    def detections(self) -> "Detections":
+        """Returns a new collection of detections."""
+        return Detections(self)
+
+    def boxes(self, number: int) -> Array:
+        """Returns the true boxes (M, 5) of a sample by its number."""
+        assert self._data is not None, "`follow` comes first"
+        data, border, second = self._data
+        if number >= border:
+            assert second is not None, "there are samples behind the border"
+            data, number = second, number - border
+        return data.boxes(number)
+
+
+class Detections:
+    """Detections of samples, decoded from the outputs of each micro-batch.
+
+    Attributes:
+        rows: number of the sample → detections (K, 6): class, score, y1, x1, y2, x2.
+
+    Args:
+        detection: how boxes train the model.
+    """
+
+    def __init__(self, detection: Detection) -> None:
+        self._detection = detection
+        self.rows: dict[int, Array] = {}
+
+    def see(self, numbers: SampleOrder, outputs: Sequence[Array]) -> None:
+        """Decodes the outputs of samples; several threads may call it at once."""
+        photos = self._detection.decode(outputs)
+        self.rows.update(zip(np.asarray(numbers).tolist(), photos, strict=True))
+
+    def average_precision(self) -> AveragePrecision:
+        """Returns the average precision of the samples so far."""
+        numbers = sorted(self.rows)
+        boxes = [self._detection.boxes(n) for n in numbers]
+        return mean_average_precision([self.rows[n] for n in numbers], boxes)
+
+    def centres(self) -> CentreCounts:
+        """Returns the counts of centres of the samples so far."""
+        counts = (count_centres(rows, self._detection.boxes(n)) for n, rows in self.rows.items())
+        return sum(counts, CentreCounts())
+
+    def per_class(self) -> str:
+        """Returns a table of the average precision of each class, as text."""
+        names = self._detection.names
+        lines = ["class                      map   map50"]
+        for number, values in self.average_precision().classes.items():
+            name = names[number] if number < len(names) else str(number)
+            lines.append(f"{one_line(name, 24):24s} {values[0]:6.4f}  {values[1]:6.4f}")
+        return "\n".join(lines)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the metrics that are wanted, by name."""
+        names = self._detection.metrics
+        values: dict[str, float] = {}
+        if not set(BOX_METRICS).isdisjoint(names):
+            precision = self.average_precision()
+            values = {"map": precision.map, "map50": precision.map50}
+        if not set(F1).isdisjoint(names):
+            values |= dict.fromkeys(F1, self.centres().f1)
+        return {name: values[name] for name in names}

@@ -1,0 +1,263 @@
+"""Detectors learn boxes: losses, what trains, exports in LiteRT, refusals."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.datafiles import odt as run
+from support.detectors import SIDE, grid_anchors, small_detector
+from support.judges import litert
+
+import odt
+from odt.core.export.model_builder import ModelBuilder
+from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
+from odt.core.formats.reader import read_model
+from odt.errors import DataError, OptionError
+from odt.kernels.rows.opdef import Array
+from odt.tasks.geometry import corners
+from odt.tasks.matching import encode, match
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*training leaves out node")
+CLASSES, ROWS = ("red", "green", "blue"), 3
+Photos = tuple[Array, Array]
+
+
+def photos(count: int, seed: int, classes: int = len(CLASSES)) -> Photos:
+    """Returns photos with one or two squares, each in the colour of its class, and their boxes."""
+    rng = np.random.default_rng(seed)
+    images = rng.uniform(0, 0.2, (count, SIDE, SIDE, 3)).astype(np.float32)
+    boxes = np.zeros((count, ROWS, 5), np.float32)
+    boxes[..., 0] = -1
+    for k in range(count):
+        for row in range(rng.integers(1, 3)):
+            size = rng.integers(6, 14)
+            y, x = rng.integers(0, SIDE - size, 2)
+            number = rng.integers(classes)
+            images[k, y : y + size, x : x + size] = np.eye(3)[number]
+            boxes[k, row] = number, y / SIDE, x / SIDE, (y + size) / SIDE, (x + size) / SIDE
+    return images, boxes
+
+
+def saved(folder: Path, name: str, data: Photos, **record: Any) -> tuple[Path, Path]:
+    """Writes inputs and boxes as raw files with their JSON; returns the paths."""
+    paths = folder / f"{name}.input.bin", folder / f"{name}.output.bin"
+    boxes = {"classes": list(CLASSES), "source": "voc", **record}
+    for path, a in zip(paths, data, strict=True):
+        path.write_bytes(a.tobytes())
+        content = {
+            "format": "odt-data",
+            "version": 1,
+            "samples": len(a),
+            "tensors": [{"shape": a.shape[1:], "dtype": "float32"}],
+            "classes": [],
+            "sha256": "",
+            "kind": "image",
+            "preprocessing": [],
+            "boxes": boxes,
+        }
+        Path(f"{path}.json").write_text(json.dumps(content))
+    return paths
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(small_detector(len(CLASSES), seed=1))
+    return path
+
+
+def test_the_loss_is_that_of_ssd(model: Path) -> None:
+    images, boxes = photos(5, 0)
+    outputs = odt.predict(model, images)
+    codes, scores = (np.asarray(a, np.float64) for a in outputs)
+    anchors = grid_anchors()
+    scales = np.array((10, 10, 5, 5))
+    matches = [match(corners(anchors), rows[rows[:, 0] >= 0, 1:]) for rows in boxes]
+    positives = np.mean([np.sum(m >= 0) for m in matches])
+    total = 0.0
+    for k, numbers in enumerate(matches):
+        at = np.flatnonzero(numbers >= 0)
+        targets = encode(boxes[k, numbers[at], 1:], anchors[at], scales)
+        e = np.abs(codes[k, at] - targets)
+        total += np.where(e < 1, e**2 / 2, e - 0.5).sum() / 4
+        one_hot = np.zeros_like(scores[k])
+        one_hot[at, 1 + boxes[k, numbers[at], 0].astype(int)] = 1  # column 0 is the background's
+        q = np.where(one_hot == 1, scores[k], 1 - scores[k])
+        total -= (np.where(one_hot == 1, 0.75, 0.25) * (1 - q) ** 2 * np.log(q)).sum()
+    evaluation = odt.evaluate(model, images, boxes, task="boxes")
+    assert evaluation.loss == pytest.approx(total / positives / len(images), rel=1e-5)
+
+
+def test_a_detector_learns_and_its_export_is_a_drop_in(model: Path, tmp_path: Path) -> None:
+    tests, path = photos(24, 2), tmp_path / "out.tflite"
+    options: Any = {"trainable": odt.last(-1), "learning_rate": 0.01}
+    with odt.Trainer(model, task="boxes", metrics=("map", "map50"), **options) as t:
+        before = t.evaluate(*tests, verbose=0)
+        t.fit(*photos(192, 1), epochs=20, seed=1)
+        after = t.evaluate(*tests, verbose=0)
+        t.export(path)
+    assert after["loss"] < 0.5 * before["loss"]
+    assert after["map50"] > before["map50"] + 0.6
+    old, new = read_model(model), read_model(path)
+    posts = read_post_process(old), read_post_process(new)
+    assert posts[0] is not None
+    assert posts[1] is not None
+    assert posts[0].node == posts[1].node
+    assert posts[0].anchors.tobytes() == posts[1].anchors.tobytes()
+    for a, b in zip(old.graph.tensors, new.graph.tensors, strict=True):
+        assert (a.name, a.spec) == (b.name, b.spec)
+    detections = odt.evaluate(path, *tests, task="boxes").detections
+    assert detections is not None
+    boxes, classes, scores, _ = litert(path, [tests[0]])
+    for k in range(len(tests[0])):
+        best = detections.rows[k][0]
+        assert scores[k, 0] == pytest.approx(best[1], abs=1e-5)
+        assert boxes[k, 0] == pytest.approx(best[2:], abs=1e-4)
+        assert classes[k, 0] == best[0]
+
+
+def test_by_default_only_the_heads_train(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.tflite"
+    with odt.Trainer(model, task="boxes", cache_frozen="ram") as trainer:
+        history = trainer.fit(*photos(32, 1), epochs=3)
+        trainer.export(path)
+    losses = history.history["loss"]
+    assert losses[-1] < losses[0]
+    old, new = read_model(model).graph, read_model(path).graph
+    outputs = {node.outputs[0]: node.inputs[1] for node in old.nodes if node.op == "CONV_2D"}
+    values = [[np.asarray(graph.tensors[i].data) for graph in (old, new)] for i in outputs.values()]
+    pairs = zip(outputs.values(), values, strict=True)
+    changed = {i for i, (a, b) in pairs if not np.array_equal(a, b)}
+    reshaped = {node.inputs[0] for node in old.nodes if node.op == "RESHAPE"}
+    heads = {outputs[i] for i in reshaped}
+    assert changed == heads
+    assert len(outputs) == len(heads) + 3
+
+
+def test_boxes_move_with_their_photos(tmp_path: Path) -> None:
+    """Photos of which each right half is empty teach objects there, if they are flipped."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(cells())
+    rng = np.random.default_rng(0)
+    images = np.zeros((64, SIDE, SIDE, 3), np.float32)
+    boxes = np.zeros((64, 1, 5), np.float32)
+    for k, (y, x) in enumerate(rng.integers(0, (SIDE // 8, SIDE // 16), (64, 2)) * 8):
+        images[k, y : y + 8, x : x + 8] = 1
+        boxes[k, 0] = 0, y / SIDE, x / SIDE, (y + 8) / SIDE, (x + 8) / SIDE
+    mirrored = images[:, :, ::-1].copy(), boxes.copy()
+    mirrored[1][..., (2, 4)] = 1 - boxes[..., (4, 2)]
+    with odt.Trainer(path, task="boxes", metrics="f1", learning_rate=3e-3) as trainer:
+        trainer.fit(images, boxes, epochs=10, augment="flip", validation_data=mirrored)
+        assert trainer.evaluate(*mirrored, verbose=0)["f1"] > 0.95
+
+
+def test_weights_of_samples_multiply_those_of_positions(model: Path) -> None:
+    images, boxes = photos(2, 0)
+    one, other, both = (
+        odt.evaluate(model, images, boxes, np.array(w, np.float32), task="boxes").loss
+        for w in ((1, 0), (0, 1), (1, 3))
+    )
+    assert both == pytest.approx(one + 3 * other, rel=1e-5)
+
+
+def test_the_command_finds_the_task_in_the_data(model: Path, tmp_path: Path) -> None:
+    x, y = saved(tmp_path, "train", photos(20, 3))
+    out = tmp_path / "out.tflite"
+    files = ("--load-input", x, "--load-expected", y)
+    exports = ("--epochs", 2, "--validation-split", 0.2, "--metric", "map", "--export-tflite", out)
+    result = run("train", model, *files, *exports)
+    assert result.exit_code == 0, result.output
+    assert "detector: 160 anchors, 3 class slots, 10 detections\n" in result.stdout
+    assert "classes: red in slot 0, green in slot 1, blue in slot 2\n" in result.stdout
+    assert "val_map" in result.stdout
+    evaluation = run("eval", out, *files, "--metric", "map50", "--per-class")
+    assert evaluation.exit_code == 0, evaluation.output
+    lines = evaluation.stdout.splitlines()
+    assert "map50: " in lines[0]
+    assert [line.split()[0] for line in lines[-3:]] == list(CLASSES)
+    assert "red " in run("predict", out, "--load-input", x, "--min-score", 0).stdout
+
+
+def test_classes_take_the_slots_of_their_names(model: Path, tmp_path: Path) -> None:
+    x, y = saved(tmp_path, "train", photos(16, 3))
+    with odt.Trainer(model, task="boxes") as trainer:
+        trainer.fit(x, y)
+        trainer.export(tmp_path / "first.tflite")
+    other = saved(tmp_path, "other", photos(16, 4, classes=1), classes=["blue"])
+    with odt.Trainer(tmp_path / "first.tflite", task="boxes") as trainer:
+        trainer.fit(*other)
+        assert trainer.session.detection is not None
+        assert trainer.session.detection.classes_line() == "blue in slot 2"
+        trainer.export(tmp_path / "second.tflite")
+    result = run("predict", tmp_path / "second.tflite", "--load-input", x, "--min-score", 0)
+    assert "blue " in result.stdout
+
+
+def cells() -> bytes:
+    """Returns a model of 4 × 4 cells, each of which sees its 8 × 8 pixels."""
+    b = ModelBuilder("tflite", 3)
+    x = b.add_input((1, SIDE, SIDE, 3))
+    shape = (1, SIDE // 8, SIDE // 8, 16)
+    w, bias = b.add_weight((16, 8, 8, 3), 192), b.add_constant(np.zeros(16, np.float32))
+    x = b.add_operator(
+        "CONV_2D", (x, w, bias), shape, stride_h=8, stride_w=8, fused_activation_function=1
+    )
+    shape = (*shape[:3], 1 + len(CLASSES))
+    w, bias = b.add_weight((shape[3], 1, 1, 16), 16), b.add_constant(np.zeros(shape[3], np.float32))
+    x = b.add_operator("CONV_2D", (x, w, bias), shape, stride_h=1, stride_w=1)
+    return b.build(b.add_operator("SOFTMAX", (x,), shape, beta=1.0))
+
+
+def test_cells_learn_centres(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(cells())
+    tests = photos(24, 2)
+    with odt.Trainer(path, task="boxes", metrics="f1", learning_rate=3e-3) as trainer:
+        before = trainer.evaluate(*tests, verbose=0)["f1"]
+        trainer.fit(*photos(128, 1), epochs=20, seed=1)
+        after = trainer.evaluate(*tests, verbose=0)["f1"]
+    assert after > max(0.7, before + 0.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class": 3}, r"y: sample 1: classes must be whole numbers below 3, .*, but box 0 is 3"),
+        ({"class": 0.5}, "sample 1: classes must be whole numbers"),
+        ({"y2": 1.5}, "sample 1: boxes must be class, y1, x1, y2, x2 with y1 < y2 and x1 < x2"),
+        ({"x1": 0.9, "x2": 0.9}, "sample 1: boxes must be class"),
+        ({"y1": np.nan}, "sample 1: "),
+    ],
+)
+def test_damaged_boxes_are_refused(model: Path, changes: Mapping[str, float], message: str) -> None:
+    images, boxes = photos(3, 0)
+    for name, value in changes.items():
+        boxes[1, 0, ("class", "y1", "x1", "y2", "x2").index(name)] = value
+    with odt.Trainer(model, task="boxes") as trainer, pytest.raises(DataError, match=message):
+        trainer.fit(images, boxes, check_data=True)
+
+
+def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
+    images, boxes = photos(3, 0)
+    with odt.Trainer(model, task="boxes") as trainer:
+        with pytest.raises(DataError, match=r"y: must hold boxes \(N, M, 5\), but a sample has"):
+            trainer.fit(images, boxes[..., :4])
+        with pytest.raises(DataError, match="must have the boxes of all 3 samples, but has"):
+            trainer.fit(images, boxes[:2])
+        with pytest.raises(OptionError, match=r"augment.*must keep boxes on their objects"):
+            trainer.fit(images, boxes, augment="mixup")
+    many = saved(tmp_path, "many", (images, boxes), classes=["a", "b", "c", "d"])
+    with odt.Trainer(model, task="boxes") as trainer:
+        with pytest.raises(DataError, match="at most 3 classes, those of the model, but got 4"):
+            trainer.fit(*many)
+        Path(f"{many[1]}.json").unlink()
+        with pytest.raises(DataError, match="have the record that odt gen-datafile"):
+            trainer.fit(*many)
+    b = ModelBuilder("tflite")
+    path = tmp_path / "dense.tflite"
+    b.write(path, b.add_dense(b.add_input((1, 4)), 2))
+    with pytest.raises(OptionError, match=r"task.*boxes need a model that ends in TFLite_Det"):
+        odt.Trainer(path, task="boxes")
