@@ -16,6 +16,7 @@ from odt.errors import OdtError
 if TYPE_CHECKING:
     from odt.cli.learning.recipe import Options, Recipe
 
+PATTERN = "label-pattern"  # option of gen-datafile that finds the classes of a flat folder
 COLUMNS = ("one-hot", "date", "leave-out")  # options of gen-datafile that users may extend
 
 
@@ -97,8 +98,9 @@ def command(
     elif source is not None:
         data = options.get(DATA, {})
         columns = {name: data.pop(name) for name in COLUMNS if name in data}
+        pattern = data.get(PATTERN, "")
         with learning.errors_of(DATA):
-            recipe = choose(source, target, base, seed or 0, columns, show)
+            recipe = choose(source, target, base, seed or 0, columns, show, pattern)
     else:
         raise click.UsageError("Missing argument 'SOURCE'.")
     recipe = recipe.with_options(_with_short_options(options, recipe, seed, epochs))

@@ -1,5 +1,6 @@
 """Chooses how `odt learn` makes a model: preparation of the data, network, and training."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ import numpy as np
 
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe
 from odt.core.storage.reading import listed, printable
+from odt.datasets.folders import Naming
 from odt.datasets.open_source import format_of, open_source
 from odt.datasets.source import Source
 from odt.datasets.source_format import Opening
@@ -30,6 +32,7 @@ SMALL = 2000  # rows; smaller tables get a smaller network
 # Training on few rows: averaged weights and strong decay against overfitting.
 FEW_ROWS: Options = {"batch-size": 16, "optimizer": "adamw", "weight-decay": 1, "ema": 0.98}
 RATE = 0.001  # stated, so that no epoch is undone: losses of weighted classes may rise at first
+USUAL = 0.1, 1e4  # standard deviations of targets whose loss needs no weight
 UNEQUAL = 2  # samples of the largest class to those of the smallest, from which classes get weights
 MIN_SAMPLES = 5  # of a class, so that each split gets some
 MIN_ROWS = 10  # of a table
@@ -43,6 +46,7 @@ def choose(
     seed: int,
     columns: Mapping[str, str],
     show: Show,
+    pattern: str = "",
 ) -> Recipe:
     """Returns the commands that make a model of a source.
 
@@ -54,11 +58,12 @@ def choose(
         columns: columns of a table that the user encodes or leaves out: option of gen-datafile →
             columns, separated by commas.
         show: called with notes for the user.
+        pattern: pattern of the classes in names of files; empty if folders are the classes.
 
     Raises:
         OdtError: if the source is of another kind, or there is no network for it.
     """
-    opening = Opening(path)
+    opening = Opening(path, naming=Naming(pattern))
     form = format_of(Path(path), opening)
     if form in TABLES:
         if base is not None:
@@ -77,7 +82,7 @@ def choose(
     if source.kind not in BASES or len(source.classes) < 2:
         raise DataError(
             f"{path}: must be a folder with a folder of photos or sounds for each of at least two "
-            f"classes, or a table, but has {len(source.classes)} classes of {form}."
+            f"classes, or a table, but has {form} of {listed(source.classes) or 'no class'} alone."
         )
     counts = _counts(source)
     if counts.size and counts.min() < MIN_SAMPLES:
@@ -87,15 +92,17 @@ def choose(
             f"validation and test, but these have fewer: {listed(few)}. Add samples, or leave "
             "the classes out."
         )
-    return _for_media(path, source, base or BASES[source.kind], seed)
+    return _for_media(path, source, base or BASES[source.kind], seed, pattern)
 
 
-def _for_media(path: str, source: Source, base: str, seed: int) -> Recipe:
+def _for_media(path: str, source: Source, base: str, seed: int, pattern: str) -> Recipe:
     """Returns the commands that train a new last layer of a network for photos or sounds."""
     head: Options = {"model": base, "classes": len(source.classes), "seed": seed}
     if (after := find_base(base).after) is not None:
         head["after"] = after
-    data: Options = {"split": _splits(source), "seed": seed}
+    data: Options = {"split": _splits(source), "seed": seed, "on-error": "skip"}
+    if pattern:
+        data["label-pattern"] = pattern
     if source.kind == "image":
         data["dtype"] = "uint8"  # a quarter of the disk; the scale is applied when they are read
     train: Options = {
@@ -117,7 +124,8 @@ def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], sh
     source, column_options = _open_table(path, target, columns, show)
     if len(source.classes) == 1:
         raise DataError(
-            f"{path}: the target must have at least two classes, but has only {source.classes[0]}."
+            f"{path}: the target must have at least two classes or values, but is "
+            f"{source.classes[0]} in all rows."
         )
     regression = not source.classes
     data: Options = {"label-column": target, "missing": "median", "missing-target": "drop"}
@@ -142,11 +150,30 @@ def _for_table(path: str, target: str, seed: int, columns: Mapping[str, str], sh
     # Normalization reads columns of very different ranges, which int8 cannot hold together.
     quantize: Options = {"keep-float": ["SUB", "MUL"]}
     if regression:
-        train |= {"metric": "r2", "loss": "mean-squared-error", "seed": seed}
+        train |= {"metric": "r2", "loss": "mean-squared-error", **_loss_weight(source)}
+        train["seed"] = seed
         quantize["keep-float"].append("ADD")  # of the last layers, which invert normalization
     else:
         train |= {"metric": "accuracy", **_class_weight(source), "seed": seed}
     return Recipe(path, {DATA: data, NEW: new, TRAIN: train, QUANTIZE: quantize})
+
+
+def _loss_weight(source: Source) -> Options:
+    """Returns the option that gives very small or large targets gradients of a usual size.
+
+    The gradients grow with the square of the targets' deviation. Adam neglects those near its
+    epsilon, and the squares of very large ones exceed float32.
+    """
+    deviation = float(np.std(_targets(source)))
+    if USUAL[0] <= deviation <= USUAL[1] or not deviation:
+        return {}
+    return {"loss-weight": f"0={10.0 ** -round(2 * math.log10(deviation)):g}"}
+
+
+def _targets(source: Source) -> Array:
+    """Returns the targets of all rows of a regression."""
+    parts = source.parts.values()
+    return np.array([float(p.read(k).targets[0]) for p in parts for k in range(length_of(p))])
 
 
 def _class_weight(source: Source) -> Options:
@@ -197,7 +224,8 @@ def _open_table(
                 raise fault or e from None
             fault = e
             table = replace(table, skip=True)
-    if numbering := _numbering(source):
+    rows = _rows(source)
+    if numbering := _numbering(source, rows):
         table = replace(table, leave_out=(*table.leave_out, *numbering))
         source = _with_targets(path, table)
     if useless := table.leave_out[len(leave_out) :]:
@@ -205,7 +233,7 @@ def _open_table(
         show(f"note: {path}: columns that number the rows or hold free text are left out: {names}.")
     encoded = {"one-hot": table.one_hot, "date": table.dates, "leave-out": table.leave_out}
     options: Options = {name: list(names) for name, names in encoded.items() if names}
-    if table.skip:
+    if table.skip or np.isinf(rows).any():
         options["on-error"] = "skip"
     return source, options
 
@@ -223,17 +251,25 @@ def _with_text(table: TableOptions, error: TextColumnsError) -> TableOptions:
     )
 
 
-def _numbering(source: Source) -> list[str]:
-    """Returns the columns that number the rows: counters, and identifiers by their names."""
+def _rows(source: Source) -> Array:
+    """Returns the inputs of all rows of a table."""
     parts = source.parts.values()
-    rows = np.array([p.read(k).inputs[0] for p in parts for k in range(length_of(p))])
+    return np.array([p.read(k).inputs[0] for p in parts for k in range(length_of(p))])
+
+
+def _numbering(source: Source, rows: Array) -> list[str]:
+    """Returns the columns that number the rows: counters, and identifiers by their names.
+
+    Empty if there are no others.
+    """
     # Without the numbers of words and dates, of which a column has several.
     columns = {column["name"] for column in source.table["columns"]}
-    return [
+    names = [
         name
         for name, values in zip(source.columns, rows.T, strict=True)
         if name in columns and _numbers_rows(name, values)
     ]
+    return names if len(names) < len(source.columns) else []
 
 
 def _numbers_rows(name: str, values: Array) -> bool:

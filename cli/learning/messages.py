@@ -12,6 +12,7 @@ from odt.cli.output.spelling import spell
 OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:[ =]((?:\"[^\"]*\"|[^\s.,;:]+)))?(?=[\s.,;:]|$)")
 # An argument of a function with its value, in backticks: `leave_out="id"`.
 ARGUMENT = re.compile(r"`(\w+)=\"([^\"`]*)\"`")
+UNLABELLED = ", or give `unlabelled=True`"  # advice for data that are not for training
 # Options that have another name in `odt learn`, or need no --set there.
 DIRECT = {"seed": "--seed", "epochs": "--epochs", "label-column": "--target"}
 
@@ -24,6 +25,7 @@ def with_learn_options(message: str, command: str, options: Collection[str]) -> 
         command: the command.
         options: names of the command's options, without dashes in front.
     """
+    message = message.replace(UNLABELLED, "")
     quoted = ARGUMENT.sub(partial(_argument, command, options), message)
     return OPTION.sub(partial(_option, command, options), spell(quoted))
 

@@ -7,13 +7,15 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import click
+import numpy as np
 
 import odt
 from odt.cli.learning.messages import with_learn_options
 from odt.cli.learning.recipe import DATA, HEAD, NEW, QUANTIZE, TRAIN, Options, Recipe, words_of
+from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
 from odt.datasets.new_data import load_record
-from odt.errors import OdtError
+from odt.errors import DataError, OdtError
 
 START, FLOAT, INT8 = "start.tflite", "model.tflite", "model-int8.tflite"
 LABELS, REPORT, LOG, RECIPE = "labels.txt", "report.html", "log.txt", "recipe.toml"
@@ -55,6 +57,8 @@ def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Res
     with _stdout_to(folder / LOG):
         for command, options in recipe.steps.items():
             call([*words_of(command, options), *paths[command]], show)
+            if command == DATA and HEAD in recipe.steps:
+                _check_classes(recipe.source, files)
         report = [str(folder / RUN), "--data", str(files), "--output", str(folder / REPORT)]
         call(["report", *report], show)
     if classes := load_record(str(files / "train.input.bin")).classes:
@@ -62,6 +66,25 @@ def run(recipe: Recipe, folder: Path, show: Callable[[str], object]) -> list[Res
         (folder / LABELS).write_text(text, encoding="utf-8")
     names = (FLOAT, INT8) if QUANTIZE in recipe.steps else (FLOAT,)
     return [evaluate(folder / name, files, recipe.steps[TRAIN]) for name in names]
+
+
+def _check_classes(source: str, files: Path) -> None:
+    """Checks that each class has samples to train on after files were left out.
+
+    Raises:
+        DataError: if a class has none.
+    """
+    classes = load_record(str(files / "train.input.bin")).classes
+    targets = np.fromfile(files / "train.output.bin", np.float32)
+    if not classes or len(targets) % len(classes):
+        return  # the user has chosen another form of targets
+    counts = targets.reshape(-1, len(classes)).sum(axis=0)
+    if (counts == 0).any():
+        empty = [classes[k] for k in np.flatnonzero(counts == 0)]
+        raise DataError(
+            f"{source}: each class must have files that can be read, but the training data have "
+            f"none of {listed(empty)}. Replace these files, or leave the classes out."
+        )
 
 
 def _paths(recipe: Recipe, folder: Path) -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 """odt learn as a newcomer runs it: accuracy, time and memory on photos, sounds and tables."""
 
 import csv
+import importlib.util
 import os
 import statistics
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from PIL import Image
 from support.accept_data import complete
 from support.datafiles import wav
+from support.paths import ROOT
 
 from odt.kernels.rows.opdef import Array
 
@@ -31,7 +33,8 @@ from odt.cli.main import main
 atexit.register(lambda: print(pathlib.Path("/proc/self/status").read_text()))
 main(prog_name="odt")
 """
-TABLES = ("diabetes", "friedman1", "friedman2")
+TABLES = ("diabetes", "penguins", "cars")
+MISSING = "{} is not installed. Install it: pip install -e '.[references]'"
 RNG = np.random.default_rng(0)
 
 
@@ -82,17 +85,26 @@ def test_two_words(tmp_path: Path) -> None:
     assert quantized >= exact - 0.01
 
 
-def table_of(name: str) -> tuple[Array, Array]:
-    """Returns the inputs and the target of one of scikit-learn's tables."""
+def table_of(name: str, folder: Path) -> tuple[Path, str]:
+    """Returns the path of a table of real measurements, and the column to predict.
+
+    Diabetes patients of Efron et al., Least Angle Regression (2004), in scikit-learn; penguins
+    (CC0) in examples/data; cars of UCI's Auto MPG (CC BY 4.0) in bokeh-sampledata.
+    """
+    if name == "penguins":
+        return ROOT / "examples" / "data" / "penguins.csv", "body_mass_g"
+    if name == "cars":
+        package = importlib.util.find_spec("bokeh_sampledata")
+        assert package is not None, MISSING.format("bokeh-sampledata")
+        assert package.origin is not None
+        return Path(package.origin).with_name("_data") / "auto-mpg.csv", "mpg"
     from sklearn import datasets
 
-    if name == "diabetes":
-        x, y = datasets.load_diabetes(return_X_y=True)
-    elif name == "friedman1":
-        x, y = datasets.make_friedman1(1000, noise=1.0, random_state=0)
-    else:
-        x, y = datasets.make_friedman2(1000, noise=50.0, random_state=0)
-    return x, y
+    x, y = datasets.load_diabetes(return_X_y=True)
+    path = folder / f"{name}.csv"
+    head = ",".join([*(f"x{k}" for k in range(x.shape[1])), "target"])
+    np.savetxt(path, np.column_stack([x, y]), delimiter=",", header=head, comments="")
+    return path, "target"
 
 
 def test_tables_beside_gradient_boosting(tmp_path: Path) -> None:
@@ -100,22 +112,14 @@ def test_tables_beside_gradient_boosting(tmp_path: Path) -> None:
     try:
         from sklearn import ensemble
     except ImportError:
-        pytest.fail("scikit-learn is not installed. Install it: pip install -e '.[references]'")
+        pytest.fail(MISSING.format("scikit-learn"))
     close = []
     for name in TABLES:
-        x, y = table_of(name)
-        path = tmp_path / f"{name}.csv"
-        np.savetxt(
-            path,
-            np.column_stack([x, y]),
-            delimiter=",",
-            header=",".join([*(f"x{k}" for k in range(x.shape[1])), "target"]),
-            comments="",
-        )
+        path, target = table_of(name, tmp_path)
         pairs = []
         for seed in SEEDS:
             out = tmp_path / name / str(seed)
-            ours, _ = learn(path, out, "--seed", seed)
+            ours, _ = learn(path, out, "--target", target, "--seed", seed)
             files = out / "data"
             parts = {p: rows_of(files, p) for p in ("train", "validation", "test")}
             judge = ensemble.GradientBoostingRegressor(random_state=0)

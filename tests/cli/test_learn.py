@@ -129,6 +129,25 @@ def test_unequal_classes_get_weights(rare: int, weights: str | None, tmp_path: P
     assert recipe(tmp_path / "other")["train"]["class-weight"] == "0=1,1=2"
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e12])
+def test_very_small_and_large_targets_are_learned(scale: float, tmp_path: Path) -> None:
+    """Also beside infinity, whose line is left out."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(120, 2))
+    rows = [f"{a:.4f},{b:.4f},{scale * (3 + 2 * a - b):.9g}" for a, b in values]
+    table = write_table(tmp_path / "t.csv", "a,b,price", [f"inf,1,{scale}", *rows])
+    result = learn(table, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stdout.splitlines() if "/model.tflite: " in line]
+    assert float(line.partition("r2 ")[2].split()[0]) > 0.9
+
+
+def test_a_single_column_stays_though_it_counts(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t.csv", "x,y", [f"{k},{3 * k}" for k in range(60)])
+    assert learn(table, "-o", tmp_path / "out", "--epochs", 1).exit_code == 0
+    assert "leave-out" not in recipe(tmp_path / "out")["gen-datafile"]
+
+
 def test_a_word_among_numbers_leaves_its_line_out(tmp_path: Path) -> None:
     rows = [f"{'rotary' if k == 30 else k % 8},{k % 5},{k * 7 % 31 / 2}" for k in range(90)]
     table = write_table(tmp_path / "t.csv", "cylinders,b,price", rows)
@@ -176,6 +195,41 @@ def test_photos_get_a_new_head_on_the_mobilenet(tmp_path: Path) -> None:
     assert "cardboard" in new.output
 
 
+def test_a_few_files_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    """All of a class are an error."""
+    pytest.importorskip("odt_models")
+    for name, value in (("dark", 40), ("light", 220)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for k in range(8):
+            Image.new("RGB", (16, 16), (value + k,) * 3).save(tmp_path / f"photos/{name}/{k}.png")
+    (tmp_path / "photos" / "dark" / "broken.jpg").write_bytes(b"\xff\xd8")
+    result = learn(tmp_path / "photos", "-o", tmp_path / "out", "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    assert "skipped: 1\n" in result.stderr
+    for path in (tmp_path / "photos" / "dark").iterdir():
+        path.write_bytes(b"\xff\xd8")
+    result = learn(tmp_path / "photos", "-o", tmp_path / "other", "--epochs", 1)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].endswith("the training data have none of dark. Replace "
+        "these files, or leave the classes out.")  # fmt: skip
+    assert not (tmp_path / "other").exists()
+
+
+def test_files_outside_of_folders_get_classes_by_a_pattern(tmp_path: Path) -> None:
+    pytest.importorskip("odt_models")
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    for k in range(16):
+        name = ("dark", "light")[k % 2]
+        Image.new("RGB", (16, 16), (40 + 180 * (k % 2) + k,) * 3).save(photos / f"{name}-{k}.png")
+    refused = learn(photos, "-o", out)
+    assert "Name their classes with --set gen-datafile.label-pattern=VALUE.\n" in refused.stderr
+    way = "gen-datafile.label-pattern=([a-z]+)"
+    result = learn(photos, "-o", out, "--epochs", 1, "--set", way)
+    assert result.exit_code == 0, result.output
+    assert (out / "labels.txt").read_text().split() == ["dark", "light"]
+
+
 def test_sounds_get_a_new_head_on_the_keyword_network(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = learn(DATA / "yes-no-sounds.zip", "-o", out, "--epochs", 20)
@@ -210,7 +264,11 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (photos, "-o", photos / "out"): "must be outside of",
         (few, "-o", out): "these have fewer: b (4).",
         (tmp_path / "short.csv", "-o", out): "at least 10 rows with a target, but has 6",
-        (tmp_path / "same.csv", "-o", out): "must have at least two classes",
+        (
+            tmp_path / "same.csv",
+            "-o",
+            out,
+        ): "must have at least two classes or values, but is yes in",
         (table, "--target", "", "-o", out): "must be one of",
         (tmp_path / "table.zip", "-o", out): "Give one of its tables",
         (table, "--base", "mobilenet", "-o", out): "must be left out for a table",
