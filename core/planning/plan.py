@@ -130,8 +130,8 @@ class Plan:
         values: values by name.
         inputs: values that the trainer fills with the model's inputs.
         targets: values that the trainer fills, one for each loss.
-        scales: (1,) values that the trainer fills, one for each loss: the factor of its sum over
-            samples.
+        scales: values that the trainer fills, one for each loss: the factor of its sum over
+            samples (1,), or factors of samples or positions.
         losses: (1,) values, one for each loss.
         outputs: the model's outputs, if requested; they live until the end of the forward phase.
         seen: ranges of activations: the tensor of a FAKE_QUANT's numbers, and the value to which
