@@ -25,7 +25,7 @@ from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
 from odt.errors import UnsupportedError
-from odt.kernels.geometry.quantize import Quantization, quantize
+from odt.kernels.geometry.quantize import Quantization, dequantize, quantize
 from odt.kernels.rows.opdef import Array
 
 LAYERS = ("CONV_2D", "FULLY_CONNECTED")
@@ -45,7 +45,7 @@ WEIGHTS, BIAS = 1, 2  # inputs of a layer
 SHAPE = 1  # input of a RESHAPE
 SHAPE_FIELDS = ("shape", "shape_signature")  # of a tensor
 UINT8_ZERO = 128  # zero point of symmetric uint8 weights
-DEVIATION = 0.03  # of new weights, as in the published configurations of SSD
+DEVIATION = 0.01  # of the noise of new weights (Lin et al., 2017)
 RARE = -4.6  # bias of a class: the logit of a probability of 0.01 (Lin et al., 2017)
 
 
@@ -113,7 +113,6 @@ class _NewColumns:
         self._random = np.random.default_rng(seed)
         self._nodes = _nodes_before(model.graph, scores.tensor)
         self._origins = {node.origin for node in self._nodes}
-        self._is_softmax = any(node.op == "SOFTMAX" for node in self._nodes)
         self._weights: dict[int, tuple[Array, Quantization | None]] = {}  # by old buffer
 
     def replace(self) -> None:
@@ -168,13 +167,34 @@ class _NewColumns:
         if tensor.data is None or tensor.spec.dtype.names or stored in self._model.sparsity:
             raise self._unsupported(f"sparse, computed or 4-bit weights in {_place(node)}")
         if tensor.buffer not in self._weights:  # layers of several feature maps may share weights
-            shape = (self._wider(tensor.spec.shape[0], stored), *tensor.spec.shape[1:])
-            real = self._random.normal(0, DEVIATION, shape).astype(np.float32)
-            old = self._model.quantization.get(stored)
-            self._weights[tensor.buffer] = _encoded(real, tensor.spec.dtype, old)
+            background, classes = self._real_columns(stored)
+            new = background, classes + self._random.normal(0, DEVIATION, classes.shape)
+            weights = np.concatenate(new, axis=1).reshape(-1, *tensor.spec.shape[1:])
+            scales = self._model.quantization.get(stored)
+            self._weights[tensor.buffer] = _encoded(weights, tensor.spec.dtype, scales)
         values, scales = self._weights[tensor.buffer]
         self._set_constant(node, WEIGHTS, values, scales)
         self._set_constant(node, BIAS, *self._bias(node, len(values), scales))
+
+    def _real_columns(self, tensor: int) -> tuple[Array, Array]:
+        """Returns real numbers for the columns of the background (A, B, …) and of new classes.
+
+        The background keeps its columns; each new class gets the mean of the old ones, which tells
+        objects from background.
+
+        Args:
+            tensor: constant with old columns along its first axis.
+        """
+        scores = self._scores
+        data = self._model.graph.tensors[tensor].data
+        assert data is not None, "the caller has checked it"
+        scales = self._model.quantization.get(tensor)
+        real = dequantize(data, scales) if scales is not None else data.astype(np.float32)
+        self._wider(len(real), tensor)  # checks the number of columns
+        columns = real.reshape(-1, scores.columns, *real.shape[1:])
+        background, classes = np.split(columns, [scores.background], axis=1)
+        mean = classes.mean(axis=1, keepdims=True)
+        return background, np.repeat(mean, self._count - scores.background, axis=1)
 
     def _bias(
         self, node: Node, count: int, weights: Quantization | None
@@ -187,17 +207,17 @@ class _NewColumns:
             weights: scales of its weights.
         """
         graph = self._model.graph
+        reader, k = self._reader(node, BIAS)
+        has_bias = len(reader.inputs) > k and reader.inputs[k] != ABSENT
         bias = np.full((count // self._count, self._count), RARE)
-        if self._scores.background and self._is_softmax:
-            bias[:, 0] = 0
+        if self._scores.background:
+            bias[:, 0] = self._real_columns(reader.inputs[k])[0][:, 0] if has_bias else 0
         x = self._model.quantization.get(node.inputs[0])
         if weights is not None and x is not None:
             is_int16 = graph.tensors[node.inputs[0]].spec.dtype.itemsize == 2
             scales = Quantization(x.scale * weights.scale, np.zeros_like(weights.zero_point), 0)
             dtype = np.dtype(np.int64 if is_int16 else np.int32)
             return quantize(bias.reshape(-1), scales, dtype), scales
-        reader, k = self._reader(node, BIAS)
-        has_bias = len(reader.inputs) > k and reader.inputs[k] != ABSENT
         old = graph.tensors[reader.inputs[k]].spec.dtype if has_bias else np.dtype(np.float32)
         return bias.reshape(-1).astype(old), None
 

@@ -107,7 +107,7 @@ def test_only_class_layers_change(detector: Path) -> None:
     assert np.array_equal(inner(path, x, boxes), inner(detector, x, boxes))
     values = inner(path, x, scores)
     assert values.shape == (1, len(grid_anchors()), 3)
-    assert np.median(values) == pytest.approx(0.01, rel=0.5)
+    assert np.median(values[..., 1:]) == pytest.approx(0.01, rel=0.5)
 
 
 def test_the_operator_returns_the_new_classes(detector: Path) -> None:
@@ -138,7 +138,6 @@ def test_seeds_draw_other_weights(detector: Path) -> None:
     ]  # fmt: skip
     assert np.array_equal(weights[0], weights[1])
     assert not np.array_equal(weights[0], weights[2])
-    assert weights[0].std() == pytest.approx(0.03, rel=0.1)
 
 
 def test_a_shape_that_boxes_share_stays_theirs(tmp_path: Path) -> None:
@@ -174,8 +173,8 @@ def cells(dtype: str) -> bytes:
         scales: dict[int, tuple[list[float], list[int]]] = {}
     else:
         x = b.add_input((1, 4, 3, 8), dtype)
-        w, bias = b.add_constant(np.ones(shape, dtype)), b.add_constant([1, 1])
         zero = 128 if dtype == "uint8" else 0
+        w, bias = b.add_constant(np.full(shape, zero + 1, dtype)), b.add_constant([1, 1])
         channels = 1 if dtype == "uint8" else 2
         scales = {
             x: ([0.02], [zero]),
@@ -220,8 +219,12 @@ def test_a_grid_of_cells(dtype: str, tmp_path: Path) -> None:
     weights, bias = (real(new, i) for i in constants)
     assert new.graph.tensors[constants[0]].spec.dtype == dtype
     assert weights.shape == (3, 1, 1, 8)
-    assert weights.std() == pytest.approx(0.03, rel=0.5)
-    assert bias == pytest.approx([0, -4.6, -4.6], abs=1e-2)
+    # The background stays; new classes begin as the mean of the old ones, but rare.
+    old_weight = 1 if dtype.startswith("float") else 0.01
+    assert weights.mean() == pytest.approx(old_weight, abs=0.01)
+    assert 0 < weights[1:].std() < 0.02
+    old_bias = 1 if dtype.startswith("float") else 0.0002
+    assert bias == pytest.approx([old_bias, -4.6, -4.6], abs=1e-2)
     x = random_inputs(path, 1)
     logits = real(new, layer.inputs[0], x[0]) @ weights[:, 0, 0].T + bias
     expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
@@ -255,7 +258,7 @@ def test_one_score_stays_one(tmp_path: Path) -> None:
     after = litert(tmp_path / "new.tflite", x)
     assert np.array_equal(before[0], after[0])
     assert after[1].shape == (2, 12, 1)
-    assert after[1].mean() == pytest.approx(-4.6, abs=0.1)
+    assert after[1].mean() == pytest.approx(-4.6, abs=1)
     assert "must be one name for a detector with one score" in refused(path, "--classes", NAMES)
 
 
