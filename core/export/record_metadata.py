@@ -116,6 +116,9 @@ def _tables(model: Model, record: Record) -> dict[str, Any]:
     outputs: list[dict[str, Any]] = [{"name": graph.tensors[i].name} for i in graph.outputs]
     for k in _labelled_outputs(model, record)[:1]:
         outputs[k]["associated_files"] = [labels_entry()]
+    if record.boxes:  # `replace_head` has named the classes of a detector
+        graphs = (read_metadata(model) or {}).get("subgraph_metadata") or [{}]
+        outputs = graphs[0].get("output_tensor_metadata") or outputs
     subgraph = {"input_tensor_metadata": inputs, "output_tensor_metadata": outputs}
     return {"author": AUTHOR, "subgraph_metadata": [subgraph], "min_parser_version": PARSER}
 
