@@ -2,13 +2,14 @@
 
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.data_folder import data_folder
+from odt.cli.options.drawing import LEAST_SCORE
 from odt.cli.options.evaluation import EvaluationOptions, class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
@@ -31,10 +32,16 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.training_options import RECIPE_OPTIONS
+from odt.data.sources import recorded
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
 from odt.evaluation.sample_table import SampleTable, write_csv
 from odt.progress import Progress
+
+if TYPE_CHECKING:
+    from odt.training.detection import Detections
+
+MAX_DRAWN = 16  # samples on a sheet of boxes
 
 
 @click.command(cls=Command)
@@ -72,7 +79,9 @@ def command(
     """
     refuse_both(source, load_input or load_expected, as_record)
     options = group(EvaluationOptions, values)
-    if options.sheet is not None and options.wrong is None:
+    record = recorded(load_expected)
+    has_boxes = record is not None and bool(record.boxes)
+    if options.sheet is not None and options.wrong is None and not has_boxes:
         raise OdtError("--sheet: must come with --wrong, but got it alone")
     if options.needs_samples and micro_batch is not None:
         raise OdtError(
@@ -114,8 +123,8 @@ def command(
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     click.echo(f"{evaluation.data.length} samples - {line}")
-    if evaluation.detections and options.per_class:
-        click.echo(f"\n{evaluation.detections.per_class()}")
+    if evaluation.detections:
+        _show_boxes(evaluation, evaluation.detections, options)
     classes = evaluation.classes
     if classes:
         _print_classes(classes, options)
@@ -123,6 +132,23 @@ def command(
         names = classes.classes if classes else ()
         table = SampleTable(evaluation.results, names, evaluation.label)
         _print_samples(table, evaluation, options)
+
+
+def _show_boxes(
+    evaluation: odt.Evaluation, detections: "Detections", options: EvaluationOptions
+) -> None:
+    """Prints the precision of each class and draws boxes, as options select."""
+    if options.per_class:
+        click.echo(f"\n{detections.per_class()}")
+    if options.sheet is not None:
+        numbers = range(min(options.wrong or MAX_DRAWN, evaluation.data.length))
+        boxes = [detections.drawn(n, LEAST_SCORE) for n in numbers]
+        inputs = evaluation.data.inputs[0]
+        write_sheet(options.sheet, inputs, [str(n) for n in numbers], numbers, boxes)
+        click.echo(
+            f"{options.sheet}: the first {len(numbers)} samples with true boxes (dashed) and "
+            f"detections of a score of at least {LEAST_SCORE}"
+        )
 
 
 def _print_classes(classes: odt.ClassificationReport, options: EvaluationOptions) -> None:

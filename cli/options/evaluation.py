@@ -49,7 +49,8 @@ class EvaluationOptions:
         "--sheet",
         type=click.Path(path_type=Path),
         metavar="PNG",
-        help="Write a contact sheet: one image that shows the samples of --wrong.",
+        help="Write a contact sheet: one image that shows the samples of --wrong, or those of a "
+        "detector with their boxes.",
     )
     per_sample: Path | None = declare(
         DATA,

@@ -11,6 +11,8 @@ from support.detectors import SIDE, small_detector
 from support.judges import litert
 
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.tflite_metadata import associated_files, read_metadata
+from odt.core.formats.reader import read_model
 from odt.datasets.boxes.drawing import COLOURS
 
 NAMES = ("plate", "red", "white")  # in the order of their numbers
@@ -146,3 +148,36 @@ def test_options_of_boxes_need_a_detector(tmp_path: Path) -> None:
         assert result.exit_code == 1
         assert "--draw, --min-score: must be given for a detector" in result.stderr
     assert not (tmp_path / "drawn").exists()
+
+
+def test_eval_draws_true_and_detected_boxes(detector: Path, photos: Path, tmp_path: Path) -> None:
+    data = record(photos, "stretch")
+    sheet = tmp_path / "sheet.png"
+    targets = data.with_name("train.output.bin")
+    words = ["eval", detector, "--load-input", data, "--load-expected", targets]
+    result = run(*words, "--metric", "map", "--per-class", "--sheet", sheet)
+    assert result.exit_code == 0, result.output
+    assert f"{sheet}: the first 2 samples with true boxes (dashed)" in result.stdout
+    pixels = np.asarray(Image.open(sheet).convert("RGB"))
+    # The true box of the class "white", at a third of the first tile of 240 pixels.
+    tile = pixels[4:244, 4:244]
+    edge = (tile == COLOURS[NAMES.index("white")]).all(axis=2)
+    assert edge[:, 78:84].any()
+    assert edge[158:164].any()
+
+
+def test_training_keeps_the_labels_of_replace_head(
+    detector: Path, photos: Path, tmp_path: Path
+) -> None:
+    data = record(photos, "stretch")
+    mine, trained = tmp_path / "mine.tflite", tmp_path / "trained.tflite"
+    assert run("replace-head", detector, "--like", data, "-o", mine).exit_code == 0
+    words = ["train", mine, "--load-input", data, "--epochs", 1, "--export-tflite", trained]
+    result = run(*words, "--load-expected", data.with_name("train.output.bin"))
+    assert result.exit_code == 0, result.output
+    model = read_model(str(trained))
+    assert associated_files(model) == {"odt-labels.txt": b"plate\nred\nwhite\n"}
+    content = read_metadata(model)
+    assert content is not None
+    outputs = content["subgraph_metadata"][0]["output_tensor_metadata"]
+    assert [f["name"] for f in outputs[1]["associated_files"]] == [b"odt-labels.txt"]

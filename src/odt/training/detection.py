@@ -16,6 +16,7 @@ from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.data import sources
 from odt.data.run_samples import Samples
+from odt.datasets.boxes.drawing import DrawnBox, detected_boxes, true_boxes
 from odt.errors import DataError, OptionError, one_line
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, lowered_of
@@ -217,6 +218,17 @@ class Detections:
             name = names[number] if number < len(names) else str(number)
             lines.append(f"{one_line(name, 24):24s} {values[0]:6.4f}  {values[1]:6.4f}")
         return "\n".join(lines)
+
+    def drawn(self, number: int, least: float) -> list[DrawnBox]:
+        """Returns boxes to draw on a sample: the true ones, dashed, and detections.
+
+        Args:
+            number: number of the sample.
+            least: smallest score of a detection.
+        """
+        names, rows = self._detection.names, self.rows[number]
+        true = true_boxes(self._detection.boxes(number), names, dashed=True)
+        return [*true, *detected_boxes(rows[rows[:, 1] >= least], names)]
 
     def metrics(self) -> dict[str, float]:
         """Returns the metrics that are wanted, by name."""
