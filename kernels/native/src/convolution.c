@@ -50,16 +50,6 @@ typedef struct {
   const float *rows[PIXELS];
 } near_rows;
 
-static const float *const *copy_rows(near_rows *to, const float *const *from, int count, int64_t at,
-                                     int64_t width) {
-  for (int p = 0; p < count; p++) {
-    float *row = to->values + p * width;
-    memcpy(row, from[p] + at, sizeof(float) * (size_t)width);
-    to->rows[p] = row;
-  }
-  return to->rows;
-}
-
 /* Copies fewer than MAX_LANES floats in less time than a call of memcpy takes. */
 static inline void copy_few(float *to, const float *from, int count) {
 #define COPY(n) \

@@ -91,25 +91,30 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
 #define LISTED_TILE(n)                                                                          \
   static __attribute__((noinline)) void F(correlate_listed##n)(                                 \
       const value_list *t, const float *const *in, const float *w, const int64_t *at, float *y, \
-      const int64_t *out, const int64_t *unit, const F(epilogue) * e) {                         \
-    F(tile) sums;                                                                               \
-    const float *x[MAX_MR];                                                                     \
-    UNROLL(i, ROWS_OF(n), x[i] = in[i]);                                                        \
-    F(tile_clear)(sums, ROWS_OF(n), n);                                                         \
-    for (const value_offsets *v = t->values, *end = v + t->count; v < end; v++) {               \
-      const float *from = w + v->w;                                                             \
-      int64_t read = v->x;                                                                      \
-      TILE_ADD_PRODUCT(sums, ROWS_OF(n), n, x[i][read], from + at[j]);                          \
+      const int64_t *out, const int64_t *unit, const F(epilogue) * e, int pixels) {             \
+    for (int p = 0; p < pixels; p += ROWS_OF(n)) {                                              \
+      F(tile) sums;                                                                             \
+      const float *x[MAX_MR];                                                                   \
+      UNROLL(i, ROWS_OF(n), x[i] = in[p + i]);                                                  \
+      F(tile_clear)(sums, ROWS_OF(n), n);                                                       \
+      for (const value_offsets *v = t->values, *end = v + t->count; v < end; v++) {             \
+        const float *from = w + v->w;                                                           \
+        int64_t read = v->x;                                                                    \
+        TILE_ADD_PRODUCT(sums, ROWS_OF(n), n, x[i][read], from + at[j]);                        \
+      }                                                                                         \
+      F(store_results)(sums, y, out + p, unit, e, ROWS_OF(n), n);                               \
     }                                                                                           \
-    F(store_results)(sums, y, out, unit, e, ROWS_OF(n), n);                                     \
   }
 
+/* Tiles for a number of pixels, of m each; the last one may be beyond the end. */
 #define CORRELATE_TILE(n, name, m)                                                     \
   static __attribute__((noinline)) void F(correlate_##name##n)(                        \
-      const tap_loops *t, const float *const *in, const float *w, int64_t w_step,      \
+      const tap_loops *taps, const float *const *in, const float *w, int64_t w_step,   \
       const int64_t *at, float *y, const int64_t *out, const int64_t *unit, int lanes, \
-      const F(epilogue) * e) {                                                         \
-    F(correlate_tile)(t, in, w, w_step, at, m, n, y, out, unit, lanes, e);             \
+      const F(epilogue) * e, int pixels) {                                             \
+    tap_loops t = *taps; /* a copy, which stores to y cannot change */                 \
+    for (int p = 0; p < pixels; p += m)                                                \
+      F(correlate_tile)(&t, in + p, w, w_step, at, m, n, y, out + p, unit, lanes, e);  \
   }
 #undef ROWS_OF
 /* Rows of a tile of n vectors: enough accumulators to hide the latency of a multiply-add. */
@@ -151,22 +156,28 @@ LISTED_TILE(2)
 #endif
 #undef LISTED_TILE
 
-/* The same for any number of pixels; `in` and `out` have MAX_MR more entries. */
+/* The same for n vectors, with tiles of LOW rows for the last pixels where these are fewer rows;
+   `in` and `out` have MAX_MR more entries. */
 static void F(correlate_pixels)(const tap_loops *t, const float *const *in, const float *w,
                                 int64_t w_step, const int64_t *at, int64_t n, float *y,
                                 const int64_t *out, const int64_t *unit, int lanes,
                                 const F(epilogue) * e, int pixels) {
-  for (int p = 0, low, rows = ROWS_OF(n); p < pixels; p += low ? LOW : rows) {
-    int left = pixels - p;
-    low = n > 1 && rows > LOW && (left <= LOW || (left > rows && left <= 2 * LOW));
-#define RUN(name) name(t, in + p, w, w_step, at, y, out + p, unit, lanes, e)
-    if (n == 1) RUN(F(correlate_tile1));
-    else if (n == 2) low ? RUN(LOW2) : RUN(F(correlate_tile2));
-#if NR == 3
-    else low ? RUN(LOW3) : RUN(F(correlate_tile3));
-#endif
-#undef RUN
+  int rows = ROWS_OF(n), rest = pixels % rows, low = 0;
+  if (n > 1 && rows > LOW && rest) {
+    if (pixels > rows && rows + rest <= 2 * LOW) low = rows + rest;
+    else if (rest <= LOW) low = rest;
   }
+#define RUN(name, from, count) \
+  name(t, in + (from), w, w_step, at, y, out + (from), unit, lanes, e, count)
+#define RUN_BOTH(full, few) \
+  (RUN(full, 0, pixels - low), low ? RUN(few, pixels - low, low) : (void)0)
+  if (n == 1) RUN(F(correlate_tile1), 0, pixels);
+  else if (n == 2) RUN_BOTH(F(correlate_tile2), LOW2);
+#if NR == 3
+  else RUN_BOTH(F(correlate_tile3), LOW3);
+#endif
+#undef RUN_BOTH
+#undef RUN
 }
 
 /* Computes the results of four pixels by dot products along the depth, for at most three units. */
@@ -291,15 +302,14 @@ static void F(correlate_part)(void *job, int part, int parts) {
 #endif
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       n = F(vector_group)(end_at - j);
-      for (int i = 0; i < n; i++) {
-        unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
-        at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i];
-      }
+      UNROLL(i, NR, unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
+             at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i]);
 #if FASTER_FORMS
-      for (int p = 0; listed && n < 3 && p < pixels; p += ROWS_OF(n))
-        (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in + p, w, at, c->y, out + p,
-                                                               unit, &c->epilogue);
-      if (listed && n < 3) continue;
+      if (listed && n < 3) {
+        (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in, w, at, c->y, out, unit,
+                                                               &c->epilogue, pixels);
+        continue;
+      }
 #endif
       F(correlate_pixels)(&taps, in, w, w_step, at, n, c->y, out, unit, lanes, &c->epilogue,
                           pixels);

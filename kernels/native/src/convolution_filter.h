@@ -36,6 +36,18 @@ FILTER_TILE(filter_row, 1, 3)
 #endif
 #undef FILTER_TILE
 
+/* Copies n vectors of each row side by side. */
+static const float *const *F(copy_rows)(near_rows *to, const float *const *from, int count,
+                                        int64_t at, int64_t n) {
+  float *row = to->values;
+  for (int p = 0; p < count; p++, row += n * LANES) {
+    const float *x = from[p] + at;
+    UNROLL(i, NR, if (i < n) F(store)(row + i * LANES, F(load)(x + i * LANES)));
+    to->rows[p] = row;
+  }
+  return to->rows;
+}
+
 /* Adds a tile of pixels to the sums of `size` values for every unit from begin_at to end_at. The
    last two vectors may overlap: they are of one group, loaded before either is stored. */
 static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const float *const *in,
@@ -49,12 +61,12 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
   int copies =
       FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
   for (int64_t j = 0, n; j < vectors; j += n) {
-    int64_t at[MAX_NR] = {0}, to[MAX_NR] = {0};
+    int64_t at[NR], to[NR];
     n = F(vector_group)(vectors - j);
-    for (int i = 0; i < n; i++) to[i] = F(vector_start)(j + i, size), at[i] = offset + to[i];
+    UNROLL(i, NR, to[i] = F(vector_start)(j + i, size); at[i] = offset + to[i]);
     if (copies) {
-      from = copy_rows(&near, in, pixels, at[0], n * LANES);
-      for (int i = 0; i < n; i++) at[i] = i * LANES;
+      from = F(copy_rows)(&near, in, pixels, at[0], n);
+      UNROLL(i, NR, at[i] = i * LANES);
     }
     for (int64_t o = begin_at; o < end_at;) {
       int64_t left = end_at - o, most = n == 1 ? WIDE_MR : n == 2 ? ROWS_OF(2) : MR;

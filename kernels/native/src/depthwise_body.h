@@ -15,9 +15,11 @@ INLINE void F(depthwise_pixels)(const depthwise_job *c, const tap_grid *t, int p
   UNROLL(i, GROUP, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at; v[i] = bias);
   if (!t->begins) UNROLL(i, GROUP, v[i] = F(load)(c->y + out[i]));
   for (int64_t a = 0; a < t->rows; a++, w += t->w_row) {
-    UNROLL(b, cols, F(vec) weight = F(load)(w + b * t->w_col);
-           UNROLL(i, GROUP, v[i] += weight * F(load)(x[i] + b * t->x_col)));
-    UNROLL(i, GROUP, x[i] += t->x_row);
+    const float *tap = w;
+    UNROLL(b, cols, F(vec) weight = F(load)(tap); tap += t->w_col;
+           UNROLL(i, GROUP, v[i] += weight * F(load)(x[i]); x[i] += t->x_col;
+                  if (USES_BLOCKS) HIDE(x[i])));
+    UNROLL(i, GROUP, x[i] += t->x_row - cols * t->x_col);
   }
   if (t->ends && c->clamp) UNROLL(i, GROUP, v[i] = F(clamp)(v[i], c->lo, c->hi));
   /* Masks are loaded before the stores, whose addresses may be equal modulo 4096. */
@@ -39,41 +41,59 @@ INLINE void F(depthwise_grid)(const depthwise_job *job, const tap_grid *grid, in
   }
 }
 
-/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. Each
-   tap has GROUP sums. */
-INLINE void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *grid, int64_t begin,
-                                     int64_t end, int cols) {
-  tap_grid t = *grid;
+/* Adds a tile's gradients of a row of taps to the sums `to`, for a vector of channels whose values
+   begin at x_first in the first tap, and at `at` in dy. Each tap has GROUP sums. */
+INLINE void F(depthwise_filter_taps)(const depthwise_job *c, const tap_grid *t, int64_t x_first,
+                                     int64_t at, float *to, int cols) {
+  int64_t x_col = t->x_col, w_col = t->w_col;
+  const float *const *in = t->in, *dy = c->dy + at;
+  const int64_t *out = t->out;
+  int whole = t->pixels & -GROUP, rest = t->pixels - whole;
+  F(tile) sums;
+  if (USES_BLOCKS) HIDE(whole);
+  UNROLL(b, cols, UNROLL(i, GROUP, sums[i][b] = (F(vec)){0}));
+  FOUR_BLOCKS(i, whole, in += GROUP; out += GROUP, F(vec) d = F(load)(dy + out[i]);
+              const float *x = in[i] + x_first;
+              UNROLL(b, cols, sums[i][b] += d * F(load)(x + b * x_col)));
+  for (; rest; rest--, in++, out++) {
+    F(vec) d = F(load)(dy + *out);
+    const float *x = *in + x_first;
+    UNROLL(b, cols, sums[0][b] += d * F(load)(x + b * x_col));
+  }
+  UNROLL(b, cols, F(vec) sum = sums[0][b] + sums[1][b] + (sums[2][b] + sums[3][b]);
+         F(store)(to + b * w_col, F(load)(to + b * w_col) + sum));
+}
+
+#define FILTER_TAPS(cols)                                                                  \
+  static __attribute__((noinline)) void F(filter_taps##cols)(                              \
+      const depthwise_job *c, const tap_grid *t, int64_t x_first, int64_t at, float *to) { \
+    F(depthwise_filter_taps)(c, t, x_first, at, to, cols);                                 \
+  }
+FILTER_TAPS(1)
+FILTER_TAPS(2)
+FILTER_TAPS(3)
+#undef FILTER_TAPS
+
+/* The same for all rows of a grid, for the vectors from `begin` to `end`. */
+static LEAF void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid *t, int64_t begin,
+                                          int64_t end, int64_t cols) {
   for (int64_t j = begin; j < end; j++)
-    for (int64_t a = 0; a < t.rows; a++) {
-      int64_t at = F(vector_start)(j, c->g->depth), x_first = t.x_first + a * t.x_row + at;
-      float *to = c->sums + t.w_first + a * t.w_row + j * LANES;
-      F(tile) sums;
-      int p = 0;
-      UNROLL(b, cols, UNROLL(i, GROUP, sums[i][b] = (F(vec)){0}));
-      for (; p + GROUP <= t.pixels; p += GROUP)
-        UNROLL(i, GROUP, F(vec) d = F(load)(c->dy + t.out[p + i] + at);
-               UNROLL(b, cols, sums[i][b] += d * F(load)(t.in[p + i] + x_first + b * t.x_col)));
-      for (; p < t.pixels; p++) {
-        F(vec) d = F(load)(c->dy + t.out[p] + at);
-        UNROLL(b, cols, sums[0][b] += d * F(load)(t.in[p] + x_first + b * t.x_col));
-      }
-      UNROLL(b, cols, F(vec) sum = sums[0][b] + sums[1][b] + (sums[2][b] + sums[3][b]);
-             F(store)(to + b * t.w_col, F(load)(to + b * t.w_col) + sum));
+    for (int64_t a = 0; a < t->rows; a++) {
+      int64_t at = F(vector_start)(j, c->g->depth), x_first = t->x_first + a * t->x_row + at;
+      float *to = c->sums + t->w_first + a * t->w_row + j * LANES;
+      if (cols == 3) F(filter_taps3)(c, t, x_first, at, to);
+      else if (cols == 2) F(filter_taps2)(c, t, x_first, at, to);
+      else F(filter_taps1)(c, t, x_first, at, to);
     }
 }
 
 /* The number of columns is a constant where they are unrolled. */
-#define GRIDS(name)                                                                            \
-  static __attribute__((noinline)) void F(name##s)(const depthwise_job *c, const tap_grid *t,  \
-                                                   int64_t begin, int64_t end, int64_t cols) { \
-    if (cols == 3) F(name)(c, t, begin, end, 3);                                               \
-    else if (cols == 2) F(name)(c, t, begin, end, 2);                                          \
-    else F(name)(c, t, begin, end, 1); /* or 0, if no tap is inside the image */               \
-  }
-GRIDS(depthwise_grid)
-GRIDS(depthwise_filter_grid)
-#undef GRIDS
+static __attribute__((noinline)) void F(depthwise_grids)(const depthwise_job *c, const tap_grid *t,
+                                                         int64_t begin, int64_t end, int64_t cols) {
+  if (cols == 3) F(depthwise_grid)(c, t, begin, end, 3);
+  else if (cols == 2) F(depthwise_grid)(c, t, begin, end, 2);
+  else F(depthwise_grid)(c, t, begin, end, 1); /* or 0, if no tap is inside the image */
+}
 
 /* Where the channels do not fill a vector, each row of results is computed as one row of values. A
    vector of them begins with a result, so that lane l is of channel l % depth. */
@@ -167,7 +187,7 @@ static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap
       t->w_first = taps->w_first + a * t->w_row + b * t->w_col;
       if (few_channels && c->sums) F(depthwise_filter_rows)(c, t, (int)t->rows, (int)cols);
       else if (few_channels) F(depthwise_rows)(c, t, (int)t->rows, (int)cols);
-      else if (c->sums) F(depthwise_filter_grids)(c, t, begin, end, cols);
+      else if (c->sums) F(depthwise_filter_grid)(c, t, begin, end, cols);
       else F(depthwise_grids)(c, t, begin, end, cols);
       b += cols;
     } while (b < taps->cols);

@@ -14,18 +14,19 @@
 INLINE void F(depthwise_strips)(const depthwise_job *job, const strip_rows *s, int64_t at,
                                 int64_t first, int64_t count, int n, int cols) {
   depthwise_job c = *job; /* a copy, which stores to y cannot change */
-  int64_t step = c.g->col_stride, out_step = c.g->out_col, w_col = s->w_col;
+  int64_t step = c.g->col_stride, out_step = c.g->out_col, width = c.g->width;
+  int64_t x_row = s->x_row, w_row = s->w_row, w_col = s->w_col, left = s->col;
   const float *w = c.w + c.g->row_weights[0] + c.g->col_weights[0] + at;
   F(vec) bias = {0};
   if (c.bias) bias = F(load)(c.bias + at);
   for (const strip_row *row = s->rows, *last = row + s->count; row < last; row++)
     for (int64_t col = first; col < first + count * n; col += n) {
-      int64_t from = -(s->col + col), to = c.g->width + from, out = row->out + col * out_step + at;
-      const float *x = c.x + (row->x + col * step + row->tap * s->x_row + at);
-      const float *weights = w + row->tap * s->w_row;
+      int64_t from = -(left + col), to = width + from, out = row->out + col * out_step + at;
+      const float *x = c.x + (row->x + col * step + row->tap * x_row + at);
+      const float *weights = w + row->tap * w_row;
       F(vec) v[MAX_MR];
       UNROLL(i, n, v[i] = bias);
-      for (int64_t a = 0; a < row->taps; a++, x += s->x_row, weights += s->w_row) {
+      for (int64_t a = row->taps; a; a--, x += x_row, weights += w_row) {
         F(vec) t[MAX_MR];
         UNROLL(b, cols, t[b] = F(load)(weights + b * w_col));
         const float *value = x;

@@ -45,11 +45,14 @@
 
 /* Advances a pointer by a step, and hides its value from the compiler, which would otherwise keep
    multiples of the step in registers, or compute an address for each access. */
-#define ADVANCE(p, step)   \
-  do {                     \
-    (p) += (step);         \
-    __asm__("" : "+r"(p)); \
+#define ADVANCE(p, step) \
+  do {                   \
+    (p) += (step);       \
+    HIDE(p);             \
   } while (0)
+
+/* Hides the value of a variable from the compiler. */
+#define HIDE(v) __asm__("" : "+r"(v))
 
 /* Runs statements `count` times, for u = 0 to 3 in turn, and `advance` after each four. Each run is
    a basic block, because it may be the last one: the engines of browsers move the loads of a block

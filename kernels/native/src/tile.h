@@ -67,13 +67,13 @@ INLINE void F(tile_add_products)(F(tile) sums, const float *const *x, int64_t de
       UNROLL(i, m, a[i] = F(load)(x[i] + k));
       UNROLL(l, LANES, TILE_ADD_PRODUCT(sums, m, n, a[i][l % LANES], b + at[j]); b += depth_stride);
     }
-  if (USES_BLOCKS && depth_stride == LANES) {
+  if (USES_BLOCKS) {
     const float *a[MAX_MR], *from[MAX_MR];
     UNROLL(i, m, a[i] = x[i]);
     UNROLL(j, n, from[j] = b + at[j]);
-    FOUR_BLOCKS(u, depth, UNROLL(i, m, ADVANCE(a[i], 4));
-                UNROLL(j, n, ADVANCE(from[j], 4 * LANES)),
-                TILE_ADD_PRODUCT(sums, m, n, a[i][u], from[j] + u * LANES));
+    FOUR_BLOCKS(u, depth, UNROLL(i, m, ADVANCE(a[i], 4)),
+                TILE_ADD_PRODUCT(sums, m, n, a[i][u], from[j]);
+                UNROLL(j, n, ADVANCE(from[j], depth_stride)));
     return;
   }
   for (; k < depth; k++, b += depth_stride) TILE_ADD_PRODUCT(sums, m, n, x[i][k], b + at[j]);

@@ -11,6 +11,13 @@
         v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h); \
       })
 
+/* Interleaves lines i and i + LANES / 2 of a block, which become lines 2 i and 2 i + 1. Two rounds
+   transpose a block of four lines, by shuffles that are single instructions everywhere. */
+#define PAIRED(l, h) ((l) % 2 * LANES + (l) / 2 + (h))
+#define INTERLEAVE(to, from)                                         \
+  UNROLL(i, LANES / 2, F(bits) a = from[i], b = from[i + LANES / 2]; \
+         to[2 * i] = SHUFFLE(a, b, PAIRED, 0), to[2 * i + 1] = SHUFFLE(a, b, PAIRED, LANES / 2))
+
 /* Exchanges halves of the block, then quarters, and so on. Skips the first `known` lines of y. */
 INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, int64_t y_line_stride,
                               int known) {
@@ -21,9 +28,13 @@ INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, in
 #endif
 #if LANES >= 8
   EXCHANGE(4);
-#endif
   EXCHANGE(2);
   EXCHANGE(1);
+#else
+  F(bits) half[LANES];
+  INTERLEAVE(half, v);
+  INTERLEAVE(v, half);
+#endif
   UNROLL(i, LANES, if (i >= known) * (F(bits) *)(y + i * y_line_stride) = v[i]);
 }
 
@@ -40,3 +51,5 @@ static inline void F(pack_rows)(const float *x, int64_t x_stride, int64_t length
 #undef UPPER
 #undef LOWER
 #undef EXCHANGE
+#undef PAIRED
+#undef INTERLEAVE

@@ -21,6 +21,9 @@ INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
 #elif defined(__x86_64__) && LANES == 8
   return (F(vec))_mm256_min_ps((__m256)F(broadcast)(hi),
                                _mm256_max_ps((__m256)F(broadcast)(lo), (__m256)v));
+#elif defined(__wasm_simd128__)
+  return __builtin_wasm_pmin_f32x4(__builtin_wasm_pmax_f32x4(v, F(broadcast)(lo)),
+                                   F(broadcast)(hi));
 #elif defined(__x86_64__)
   return (F(vec))_mm_min_ps((__m128)F(broadcast)(hi),
                             _mm_max_ps((__m128)F(broadcast)(lo), (__m128)v));
