@@ -20,6 +20,7 @@
 #              ONLY=wasm training in WebAssembly, in node and Chromium;
 #              ONLY=browser the page of examples/browser in Chromium;
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
+#              ONLY=detectors detectors on boxes, judged by pycocotools and LiteRT; FOMO=FILE a grid;
 #              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
@@ -67,7 +68,7 @@ else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
-else ifeq ($(ONLY),mcu)
+else ifneq ($(filter $(ONLY),mcu detectors),)
 accept:
 else ifneq ($(filter $(ONLY),compile wasm browser),)
 accept: .venv/wheels

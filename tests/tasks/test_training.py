@@ -261,3 +261,20 @@ def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
     b.write(path, b.add_dense(b.add_input((1, 4)), 2))
     with pytest.raises(OptionError, match=r"task.*boxes need a model that ends in TFLite_Det"):
         odt.Trainer(path, task="boxes")
+
+
+def test_a_checkpoint_keeps_its_options(model: Path, tmp_path: Path) -> None:
+    data, path = photos(32, 1), tmp_path / "c.odt"
+    with odt.Trainer(model, task="boxes", learning_rate=0.002, batch_size=8) as trainer:
+        trainer.fit(*data, epochs=2)
+        weights = {name: a.copy() for name, a in trainer.weights.items()}
+    with odt.Trainer(model, task="boxes", learning_rate=0.002, batch_size=8) as trainer:
+        trainer.fit(*data, epochs=1)
+        trainer.save_checkpoint(path)
+    with odt.Trainer(model, task="boxes", checkpoint=path) as trainer:
+        assert trainer.session.recipe.info.batch_size == 8
+        trainer.fit(*data, epochs=2)
+        again = dict(trainer.weights)
+    assert weights.keys() == again.keys()
+    for name, a in weights.items():
+        assert np.array_equal(a, again[name])

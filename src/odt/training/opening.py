@@ -54,7 +54,10 @@ def open_session(
         from odt.training.detection import Detection
 
         detection = Detection(model, words_of(session_options.metrics))
-        options |= detection.defaults(options)
+        if resume.checkpoint is None:
+            options |= detection.defaults(options)
+        else:  # which has all of them but losses by output
+            options |= detection.default_losses(options)
     request = request_of(model, teacher=teacher, **options)
     return Session(
         model,
