@@ -20,7 +20,6 @@ import click
 import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
-from odt.cli.output.spelling import spell
 from odt.errors import MAX_MESSAGE, OdtError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
@@ -157,6 +156,8 @@ def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
 def message(ctx: click.Context, e: OdtError) -> str:
     """Returns the line of an error and, with --verbose, its details below."""
     details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
+    from odt.cli.output.spelling import spell  # imports the rows of all options
+
     return "\n  ".join([one_line(spell(str(e)), MAX_MESSAGE), *map(spell, details)])
 
 
@@ -187,6 +188,8 @@ def print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -
         try:  # imported here, because no other option of this group needs them
             kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
         except OdtError as e:
+            from odt.cli.output.spelling import spell  # as in `message`
+
             raise click.ClickException(spell(str(e))) from e
         platform = importlib.import_module("sysconfig").get_platform()
         click.echo(f"odt {__version__}, {kernels}, {platform}")
