@@ -190,6 +190,9 @@ def test_check_says_where_to_cut(
     path = written(tmp_path, name, form)
     checked = CliRunner().invoke(main, ["check", path.name, "--loss", "huber", "--seed", "3"])
     line = next(line for line in checked.output.splitlines() if "decoded values" in line)
+    words = ["replace-head", path.name, "--classes", "3", "-o", "new.tflite"]
+    refused = CliRunner().invoke(main, words)
+    assert (refused.exit_code, line in refused.stderr) == (1, True)
     command = line.split("made by odt ")[1].rstrip(".")
     assert CliRunner().invoke(main, shlex.split(command)).exit_code == 0
     with odt.Trainer("part.tflite", loss="huber", batch_size=8) as t:

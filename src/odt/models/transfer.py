@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odt.core.export.class_scores import class_scores
+from odt.core.export.remedies import before_decoder
 from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
 from odt.core.model.model import Model as File
+from odt.core.recipe.lowered_model import lower_model
 from odt.errors import OptionError, UnsupportedError
 from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
@@ -133,6 +135,8 @@ def _check_output(file: File) -> None:
     shapes = [graph.tensors[i].spec.shape for i in graph.outputs]
     if len(shapes) == 1 and sum(size > 1 for size in shapes[0][1:]) <= 1:
         return
+    if decoder := before_decoder(lower_model(file)):
+        raise UnsupportedError(f"{decoder} A classifier of whole samples needs `classifier=True`.")
     outputs = (f"{n} {shape}" for n, shape in zip(graph.output_names, shapes, strict=True))
     raise UnsupportedError(
         f"{file.path}: must have one output with one position, or be a detector that ends in "
