@@ -181,3 +181,18 @@ def test_training_keeps_the_labels_of_replace_head(
     assert content is not None
     outputs = content["subgraph_metadata"][0]["output_tensor_metadata"]
     assert [f["name"] for f in outputs[1]["associated_files"]] == [b"odt-labels.txt"]
+
+
+def test_the_limit_of_the_file_is_said(photos: Path, tmp_path: Path) -> None:
+    """A photo has three boxes, and the file returns two."""
+    data = record(photos, "stretch")
+    path = tmp_path / "two.tflite"
+    path.write_bytes(small_detector(3, max_detections=2))
+    assert "returns at most 2 boxes of a sample; --max-detections" in run("check", path).stdout
+    words = ["train", path, "--load-input", data, "--epochs", 1]
+    words += ["--load-expected", data.with_name("train.output.bin")]
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    text = f"a photo has 3 boxes, but {path} returns at most 2. --max-detections 3 changes that"
+    assert text in result.stderr
+    assert text not in run(*words, "--max-detections", 3).stderr

@@ -1,6 +1,6 @@
 """Detectors with new classes: what `replace_head` does with them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from odt.core.export.class_columns import class_layers, replace_classes
@@ -61,13 +61,21 @@ def with_new_classes(
         f"New layers: {'operator' if len(layers) == 1 else 'operators'} {operators}. Boxes and all "
         "other layers stay.",
     ]
-    post = read_post_process(new)
+    return NewClasses(new, (*lines, *limit_lines(new)))
+
+
+def limit_lines(file: File) -> Iterator[str]:
+    """Yields how many boxes a model returns, if it ends in the post-processing operator.
+
+    Raises:
+        ModelError: if the operator is damaged.
+    """
+    post = read_post_process(file)
     if post is not None:
-        lines.append(
+        yield (
             f"The model returns at most {post.max_detections} boxes of a sample; `max_detections=` "
             "changes that."
         )
-    return NewClasses(new, tuple(lines))
 
 
 def class_names(

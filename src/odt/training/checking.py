@@ -24,6 +24,7 @@ from odt.core.training.self_test import self_test, verdict
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, DataError, one_line
 from odt.habits import check_arguments
+from odt.models.detector_classes import limit_lines
 from odt.models.model import Model, Path, file_of, lowered_of
 from odt.models.summary import describe_constants
 from odt.text import size
@@ -157,7 +158,8 @@ def check(
             one_line(litert_note(lowered.file), MAX_MESSAGE),
         )
         if session.detection is not None:
-            lines.add(f"detector: {session.detection.detector}")
+            limits = limit_lines(lowered.file)
+            lines.add(f"detector: {session.detection.detector}", *limits)
         lines.add(
             *filter(None, notes),
             trained_line(core.parameters.trained.values()),

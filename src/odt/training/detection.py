@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
+from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.record import Record
 from odt.core.options.session_options import BOX_METRICS
@@ -130,6 +131,18 @@ class Detection:
         # Losses are in the order of the outputs.
         order = sorted(range(len(self._outputs)), key=self._outputs.__getitem__)
         return BoxData(data.inputs, boxes.column, self.detector, order)
+
+    def limit_warning(self, data: DataSet) -> str:
+        """Returns a warning if the file returns fewer boxes of a photo than data have, or ""."""
+        post = read_post_process(self._file)
+        (boxes,) = data.targets
+        most = boxes.spec.shape[0]
+        if post is None or most <= post.max_detections:
+            return ""
+        return (
+            f"Warning: {boxes.name}: a photo has {most} boxes, but {self._file.path} returns at "
+            f"most {post.max_detections}. `max_detections={most}` changes that."
+        )
 
     def decode(self, outputs: Sequence[Array]) -> list[Array]:
         """Returns the detections of samples from all outputs that train."""

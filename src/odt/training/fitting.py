@@ -344,6 +344,8 @@ class Fit:
         warn(changed and f"Warning: {changed}")
         if samples.labels is not None and samples.validation_labels is not None:
             warn(validation_warning(samples.labels, samples.validation_labels))
+        if self.session.detection is not None:
+            warn(self.session.detection.limit_warning(samples.data))
         for message in warnings_before_training(core, samples, resume, first, self.epochs):
             warn(message)
 
