@@ -134,7 +134,7 @@ def box_lines(statistics: BoxStatistics) -> Iterator[str]:
     yield f"  boxes: {', '.join(counts)}"
     yield (
         f"  boxes of a sample: {statistics.mean:.4g} on average, at most {statistics.most}; "
-        f"{statistics.empty} samples without boxes"
+        f"samples without boxes: {statistics.empty}"
     )
     least, median, largest = statistics.sides
     yield (f"  sides, as fractions of the image: {least:.2g} … {largest:.2g}, median {median:.2g}")

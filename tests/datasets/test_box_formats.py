@@ -14,11 +14,17 @@ from support.box_files import (
     write_createml,
     write_csv,
     write_edge_impulse,
+    write_model_maker,
     write_photos,
     write_voc,
     write_yolo,
 )
 from support.datafiles import made, refused, samples, sidecar
+
+from odt.datasets.boxes.box_source import open_with_boxes
+from odt.datasets.picture_files import decode_picture
+from odt.datasets.tree import open_tree
+from odt.errors import DataError
 
 ALL = ("--source", "p", "--boxes", "b", "--split", "all=1.0", "--no-shuffle", "--size", "8x8")
 
@@ -277,3 +283,47 @@ def test_photos_of_one_name_in_two_folders_need_a_path() -> None:
         write_voc(Path("c") / folder)
     made("--source", "s", "--boxes", "c", "--no-shuffle", *args)
     assert np.array_equal(targets(), np.concatenate([expected(), expected()]))
+
+
+WRITERS = (write_voc, write_coco, write_yolo, write_csv, write_model_maker, write_edge_impulse,
+           write_createml)  # fmt: skip
+PIECES = (
+    b"null",
+    b"-",
+    b"1e999",
+    b"9" * 400,
+    b"[",
+    b"{}",
+    b'"',
+    b"<a>",
+    b"&lt;",
+    b"\0",
+    b",",
+    b"nan",
+)
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_damaged_annotations_are_read_or_refused_in_one_line(write: Callable[[Path], Path]) -> None:
+    write(Path("b"))
+    tree = open_tree(Path("p"))
+    paths = [path for path in sorted(Path("b").rglob("*.*")) if path.stat().st_size]
+    random = np.random.default_rng(3)
+    refusals = 0
+    for _ in range(80):
+        path = paths[random.integers(len(paths))]
+        content = path.read_bytes()
+        at = int(random.integers(len(content)))
+        removed = int(random.integers(0, 12))
+        piece = PIECES[random.integers(len(PIECES))] if random.random() < 0.7 else b""
+        path.write_bytes(content[:at] + piece + content[at + removed :])
+        try:
+            source = open_with_boxes(tree, decode_picture, Path("b"))
+            for part in source.parts.values():
+                for k in range(part.length or 0):
+                    part.read(k)
+        except DataError as e:
+            refusals += 1
+            assert "\n" not in str(e)
+        path.write_bytes(content)
+    assert refusals > 20

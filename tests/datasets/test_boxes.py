@@ -302,7 +302,7 @@ def test_data_show_counts_and_draws_boxes(photos: Path) -> None:
     assert shown[:3] == [
         "o/all.output.bin: tensor 0: 4 samples of (3, 5) float32",
         "  boxes: ant 1, cat 2, dog 3",
-        "  boxes of a sample: 1.5 on average, at most 3; 1 samples without boxes",
+        "  boxes of a sample: 1.5 on average, at most 3; samples without boxes: 1",
     ]
     areas = [(b[3] - b[1]) * (b[4] - b[2]) for b in expected().reshape(-1, 5) if b[0] >= 0]
     least, median, most = np.quantile(np.sqrt(areas), (0, 0.5, 1))
