@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from odt.core.data.protocol import Data
+from odt.core.data.protocol import Data, scales_of
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.core.model.training_info import TrainingInfo
@@ -121,7 +121,8 @@ def self_test(
     for tested, most in ((_in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)
         while samples:
-            with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
+            few = replace(sgd, batch_size=samples)
+            with Trainer(tested, few, workers=1, scales=scales_of(data.weights)) as trainer:
                 work = _work(trainer)
                 is_small = trainer.memory().arena <= MAX_MEMORY
                 counts = (n for n in (weights, 2, 1) if work * (OTHER_RUNS + 4 * n) <= most)

@@ -278,3 +278,24 @@ def test_a_checkpoint_keeps_its_options(model: Path, tmp_path: Path) -> None:
     assert weights.keys() == again.keys()
     for name, a in weights.items():
         assert np.array_equal(a, again[name])
+
+
+def test_check_reads_boxes(model: Path, tmp_path: Path) -> None:
+    x, y = saved(tmp_path, "train", photos(8, 3))
+    result = run(
+        "check", model, "--load-input", x, "--load-expected", y, "--num-of-trainable-ops", -1
+    )
+    assert result.exit_code == 0, result.output
+    assert "detector: 160 anchors, 3 class slots, 10 detections\n" in result.stdout
+    assert "ok   finite differences: " in result.stdout
+    assert result.stdout.endswith("The model can be trained.\n")
+
+
+def test_metrics_of_boxes_are_those_of_the_detector(model: Path) -> None:
+    data = photos(8, 3)
+    assert list(odt.evaluate(model, *data, task="boxes").metrics) == ["map", "map50"]
+    with (
+        odt.Trainer(model, task="boxes", metrics="map") as trainer,
+        pytest.warns(odt.OdtWarning, match="map: measured on validation samples alone"),
+    ):
+        trainer.fit(*data)

@@ -114,6 +114,8 @@ class ModelEvaluator(Closing):
             from odt.training.detection import Detection as BoxDetection
 
             self._detection = BoxDetection(model, names)
+            if not names:
+                self._detection.metrics = self._detection.usual_metrics
             names = tuple(name for name in names if name not in self._detection.metrics)
             options |= self._detection.default_losses(options)
         recipe, self.samples = recipe_of(model, request_of(model, **options), trains=False)

@@ -20,7 +20,7 @@ from odt.core.formats.flatbuffer.detection_postprocess import PostProcess, read_
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
-from odt.tasks.detector import real_boxes
+from odt.tasks.detector import real_boxes, slots_text
 from odt.tasks.geometry import areas, corners, suppress
 from odt.tasks.matching import decode, encode, match
 
@@ -130,7 +130,7 @@ class AnchorDetector:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.post.anchors):,} anchors, {self.slots:,} class slots, "
+            f"{len(self.post.anchors):,} anchors, {slots_text(self.slots)}, "
             f"{self.post.max_detections:,} detections"
         )
 

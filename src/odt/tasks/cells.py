@@ -11,7 +11,7 @@ import numpy as np
 
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array
-from odt.tasks.detector import real_boxes
+from odt.tasks.detector import real_boxes, slots_text
 
 OBJECT_WEIGHT = 100.0  # of a cell with an object
 SCORE = 0.5  # least probability of a cell that is a detection
@@ -95,7 +95,7 @@ class CellDetector:
 
     def __str__(self) -> str:
         height, width = self.shape[:2]
-        return f"{height} × {width} cells, {self.slots:,} class slots"
+        return f"{height} × {width} cells, {slots_text(self.slots)}"
 
 
 def _groups(mask: Array) -> list[Array]:

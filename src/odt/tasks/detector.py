@@ -64,3 +64,8 @@ def real_boxes(boxes: Array) -> Array:
     """Returns the rows of boxes (M, 5) that are boxes."""
     rows: Array = boxes[boxes[:, 0] >= 0]
     return rows
+
+
+def slots_text(slots: int) -> str:
+    """Returns a number of class slots as text."""
+    return f"{slots:,} class slot{'s' if slots != 1 else ''}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.dataset import DataSet
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Scales, scales_of
 from odt.core.training.rate_test import highest_safe
 from odt.core.training.trainer import Trainer
 from odt.kernels.registry import LOSSES
@@ -43,7 +43,7 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
         samples: numbers of the samples to look at.
         losses: name of each loss, and the spec of one sample of its output.
     """
-    if len(losses) != 1 or data.position_weights:
+    if len(losses) != 1 or scales_of(data.weights) is Scales.POSITIONS:
         return math.nan
     (column,) = data.targets
     name, output = losses[0]

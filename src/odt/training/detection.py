@@ -40,6 +40,7 @@ class Detection:
         detector: what the model is; prepared for the first data that is opened.
         names: names of the classes of the data; empty if they are not known.
         metrics: names of the metrics of detections, as the user spells them.
+        usual_metrics: names of the metrics that fit the detector.
 
     Args:
         model: the model.
@@ -62,6 +63,7 @@ class Detection:
             )
         self.detector = detector
         self.metrics = tuple(name for name in metrics if name in (*BOX_METRICS, *F1))
+        self.usual_metrics = BOX_METRICS if detector.trains_heads else F1[:1]
         self.names: tuple[str, ...] = ()
         outputs = lowered_of(model).graphs.graph.outputs
         if not set(detector.tensors) <= set(outputs):

@@ -362,6 +362,12 @@ class Fit:
     def _check_monitor(self, *, validates: bool) -> None:
         """Raises OptionError if epochs are compared by a value of validation, but there is none."""
         core = self.session.build()
+        detection = self.session.detection
+        if detection is not None and detection.metrics and not validates:
+            warn(
+                f"Warning: {', '.join(detection.metrics)}: measured on validation samples alone. "
+                "Give `validation_split=` or `validation_data=`."
+            )
         compares = self.options.patience is not None or core.plateau or core.best.nbytes
         if compares and core.best.monitor.name.startswith("val_") and not validates:
             raise OptionError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from odt.core.data.dataset import DataSet, EpochOrder
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, scales_of
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training import trainer as engine
 from odt.core.training.random_data import random_data
@@ -180,7 +180,7 @@ def measured_time(
     """
     before = clock()
     session = trainer.session
-    core = session.build(size.samples)
+    core = session.build(size.samples, scales=scales_of(data.weights if data else None))
     opened += clock() - before
     assert core.parameters.optimizer is not None, "a trainer has one"
     core.parameters.optimizer.learning_rate = 0.0  # the weights stay as they are
