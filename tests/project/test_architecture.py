@@ -96,6 +96,7 @@ SOME_RUNS = (
     "odt.habits",
     "odt.models.model_html",
     "odt.progress",
+    "odt.training.detection",
     "odt.training.first_steps",
     "odt.training.history_html",
     "odt.training.live_curves",
