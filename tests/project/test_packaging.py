@@ -17,7 +17,7 @@ from support.paths import FOLDERS, ROOT
 from wheels.archives import differences, expected_files, write_wheel
 
 MAX_INSTALLED = 8_000_000  # bytes
-MAX_WHEEL = 2_500_000  # bytes: 2 million, 0.3 of documentation and C sources, and room
+MAX_WHEEL = 3_000_000  # bytes: a promise in megabytes, beside 17 MB of NumPy
 FILES = ["pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"]
 INFO = "odt-0.1.0.dist-info/METADATA"
 METADATA = b"Metadata-Version: 2.1\nName: odt\nVersion: 0.1.0\n"
@@ -67,7 +67,7 @@ def test_a_changed_file_of_a_wheel_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_wheel_takes_at_most_2_5_mb(dist: Path) -> None:
+def test_a_wheel_takes_at_most_3_mb(dist: Path) -> None:
     assert wheel_of(dist).stat().st_size <= MAX_WHEEL
 
 
