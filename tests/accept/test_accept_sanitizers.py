@@ -9,18 +9,27 @@ import pytest
 from support.kernels_extension import KERNELS
 from support.paths import ROOT, TESTS
 
+from odt.kernels.native import library
+
 pytestmark = pytest.mark.accept
 NATIVE = ROOT / "kernels" / "native" / "src"
 HERE = TESTS / "support" / "sanitizers"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # What calls compiled kernels on arrays of their own, whose bounds are known.
 FILES = (
-    *("test_compiled.py", "test_native_accuracy.py", "test_fusion.py", "test_optimizers.py"),
+    *("test_native_accuracy.py", "test_fusion.py", "test_optimizers.py"),
     *("test_batch_norms.py", "test_windows.py", "test_transpose_conv.py", "test_recurrent.py"),
     *("test_integer_kernels.py", "test_typed_kernels.py", "test_weight_quantization.py"),
     *("test_copies_and_sums.py", "test_gradients_in_sums.py", "test_fused_bias_gradient.py"),
     *("test_depthwise_multiplier.py", "test_shared_filters.py", "test_clipping.py"),
 )
+# Every operator on every instruction set is by far the longest: parts show progress and durations.
+SETS = library.instruction_sets()
+RUNS = (
+    *(pytest.param("test_compiled.py", part, id=f"test_compiled.py, {part}")
+      for part in (*SETS, f"not ({' or '.join(SETS)})")),
+    *(pytest.param(name, "", id=name) for name in FILES),
+)  # fmt: skip
 
 
 def build(target: Path, *arguments: str | Path) -> Path:
@@ -53,10 +62,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_kernels_keep_to_their_arrays(name: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "part"), RUNS)
+def test_kernels_keep_to_their_arrays(name: str, part: str, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "library", "-k", part]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "library", *TESTS.rglob(name)],
+        [*command, *TESTS.rglob(name)],
         cwd=ROOT,
         env=environment,
         capture_output=True,
