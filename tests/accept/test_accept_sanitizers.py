@@ -22,6 +22,9 @@ FILES = (
     *("test_integer_kernels.py", "test_typed_kernels.py", "test_weight_quantization.py"),
     *("test_copies_and_sums.py", "test_gradients_in_sums.py", "test_fused_bias_gradient.py"),
     *("test_depthwise_multiplier.py", "test_shared_filters.py", "test_clipping.py"),
+    *("test_dropout.py", "test_integer_weights.py", "test_position_weights.py"),
+    *("test_meetings.py", "test_running_statistics.py", "test_integer_graph.py"),
+    *("test_compress.py", "test_gradient_blocks.py"),
 )
 # Every operator on every instruction set is by far the longest: parts show progress and durations.
 SETS = library.instruction_sets()
