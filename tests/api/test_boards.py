@@ -87,6 +87,10 @@ def test_a_row_with_other_values_is_refused(
 def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
     with pytest.raises(odt.OptionError, match=r"must be one of pi-zero-2, pi-3, .* but got pi-9"):
         odt.plan(RESNET, board="pi-9")
+    with pytest.raises(odt.OptionError, match=r"but got Pi4\. Did you mean pi-4\?"):
+        odt.plan(RESNET, board="Pi4")
+    with pytest.raises(odt.OptionError, match=r"but got esp32$"):
+        odt.plan(RESNET, board="esp32")
     with pytest.raises(odt.OptionError, match="`board=`: must be left out with `target=`"):
         odt.plan(RESNET, board="pi-4", target="generic")
     path = tmp_path / "board.json"

@@ -121,8 +121,11 @@ def find_board(board: Path) -> Board:
     if isinstance(name, str) and name in BOARDS:
         return BOARDS[name]
     if not os.path.exists(name):
+        import difflib
+
+        close = difflib.get_close_matches(os.fsdecode(name).lower(), BOARDS, n=1)
         rule = f"must be one of {', '.join(BOARDS)}, or a file of `odt benchmark-board`"
-        raise OptionError("board", rule, name)
+        raise OptionError("board", rule, name, f"Did you mean {close[0]}?" if close else "")
     rule = "must be JSON of `odt benchmark-board`"
     with reading(os.fsdecode(name), rule, ModelError), open(name, encoding="utf-8") as file:
         values = json.load(file)
