@@ -89,7 +89,7 @@ def table_of(name: str, folder: Path) -> tuple[Path, str]:
     """Returns the path of a table of real measurements, and the column to predict.
 
     Diabetes patients of Efron et al., Least Angle Regression (2004), in scikit-learn; penguins
-    (CC0) in examples/data; cars of UCI's Auto MPG (CC BY 4.0) in bokeh-sampledata.
+    (CC0) in examples/data; cars of the 1983 ASA Data Exposition (CC0) in bokeh-sampledata.
     """
     if name == "penguins":
         return ROOT / "examples" / "data" / "penguins.csv", "body_mass_g"
