@@ -270,8 +270,8 @@ def test_errors_say_what_to_give(photos: Path) -> None:
     for words, said in [
         (("predict", photos / "m.tflite", "--source", path), "--as data/train.input.bin.json"),
         (("predict", new), "--data, --load-input or --source: must be given"),
-        (("predict", new, "--source", path, "--load-input", path), "without --load-input"),
-        (("predict", new, "--as", new, "--load-input", path), "--as: must be given with --source"),
+        (("predict", new, "--source", path, "--load-input", new), "without --load-input"),
+        (("predict", new, "--as", new, "--load-input", new), "--as: must be given with --source"),
         (("predict", new, "--source", photos / "t.csv"), "must hold data of the kind image"),
         (("predict", new, "--source", photos / "none.jpg"), "none.jpg: not found."),
         (
