@@ -24,8 +24,8 @@ from odt.models.creation import Activation
 @click.option(
     "--classes",
     type=ClassList(),
-    help="Number of classes of the new output, or their names, which a detector needs; with "
-    "--activation linear its number of values.",
+    help="Names of the classes of the new output, or their number, which a detector cannot take; "
+    "with --activation linear its number of values.",
 )
 @click.option(
     "--like",
@@ -92,9 +92,9 @@ def command(
 
     MODEL is a file, or mobilenet (photos) or keywords (sounds) of the package odt-models.
     Earlier layers stay unchanged, and tensors that only the old layers need are removed. Signatures
-    name the new output. Class names are replaced by those of --like, or removed. Training info is
-    removed; other metadata stays. If the features have axes between batch and channels, such as
-    height and width, the new layers average over them.
+    name the new output. Class names become those of --classes or --like, or are removed. Training
+    info is removed; other metadata stays. If the features have axes between batch and channels,
+    such as height and width, the new layers average over them.
 
     A detector gets new classes: only the layers that compute the class scores of each anchor or
     cell are replaced. Boxes, anchors, all other layers and metadata stay.

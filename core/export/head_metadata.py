@@ -30,6 +30,13 @@ from odt.core.model.model import Model
 from odt.core.model.record import ENTRY, parse_record
 from odt.core.model.training_info import METADATA_NAME
 
+OWN = {"author": AUTHOR, "min_parser_version": PARSER}  # fields of new TFLite Model Metadata
+
+
+def holds_names(model: Model) -> bool:
+    """Returns whether a model with a new head has a place for the names of its classes."""
+    return model.format == "tflite" or ENTRY in model.metadata or read_metadata(model) is not None
+
 
 def kept_metadata(
     model: Model, inputs: Sequence[int], output: str, names: Sequence[str], tags: bool = False
@@ -61,7 +68,9 @@ def kept_metadata(
         entries[ENTRY] = replace(record, classes=new_classes, tags=new_tags, loss="").to_bytes()
     content = read_metadata(model)
     if content is None:
-        return entries, b""
+        if not names or model.format != "tflite":
+            return entries, b""
+        content = {**OWN, "subgraph_metadata": [{}]}
     for graph in content.get("subgraph_metadata", [])[:1]:
         graph.pop("output_process_units", None)
         tensors = graph.get("input_tensor_metadata", [])
@@ -103,7 +112,7 @@ def relabelled_metadata(
         entries[ENTRY] = replace(record, classes=tuple(names), loss="").to_bytes()
     if model.format != "tflite":
         return entries, None
-    content = read_metadata(model) or {"author": AUTHOR, "min_parser_version": PARSER}
+    content = read_metadata(model) or dict(OWN)
     (graph, *_) = content.setdefault("subgraph_metadata", []) or [{}]
     content["subgraph_metadata"][:1] = [graph]
     tensors = graph.setdefault("output_tensor_metadata", [])

@@ -96,6 +96,15 @@ def class_names(
     if isinstance(classes, int) or classes is None:
         rule = f"must be names for {file.path}, a detector, such as red,white, or `like=` its boxes"
         raise OptionError("classes", rule, classes, CLASSIFIER)
+    return different_names(classes)
+
+
+def different_names(classes: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of classes.
+
+    Raises:
+        OptionError: if a name is empty or occurs twice.
+    """
     names = tuple(classes)
     if isinstance(classes, str) or len(set(names)) < len(names) or not all(names):
         raise OptionError("classes", "must be different names", classes)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odt.core.export.class_scores import class_scores
+from odt.core.export.head_metadata import holds_names
 from odt.core.export.remedies import before_decoder
 from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
@@ -13,7 +14,7 @@ from odt.core.recipe.lowered_model import lower_model
 from odt.errors import OptionError, UnsupportedError
 from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
-from odt.models.detector_classes import class_names, with_new_classes
+from odt.models.detector_classes import class_names, different_names, with_new_classes
 from odt.models.model import Model, Path, file_of, lowered_of
 
 
@@ -33,7 +34,7 @@ def replace_head(
     """Replaces the last layers of a model by new ones, for another task (transfer learning).
 
     In signatures the new output gets the name of the first old one. Metadata is kept, except the
-    class names, which become those of `like`, and the training info, which is removed.
+    class names, which become those of `classes` or `like`, and the training info, which is removed.
 
     A detector gets new classes: only the layers that compute the class scores of each anchor or
     cell are replaced. Detectors are models that end in TFLite_Detection_PostProcess (SSD,
@@ -44,7 +45,8 @@ def replace_head(
         model: a model, the path of its file, or "mobilenet" (photos) or "keywords" (sounds) of the
             package odt-models.
         classes: number of outputs of the new last layer: classes, or values of a regression; or
-            the names of the classes, which a detector needs.
+            the names of the classes, which a detector needs. A TFLite file stores names as the
+            labels of its metadata, a Circle file in its preprocessing record.
         like: data that the model will be trained on, instead of `classes`: path of a data file, or
             a pair of arrays (x, y), as in `new_model`; for a detector, a data file of boxes.
         activation: softmax if each sample has one class; sigmoid if classes do not exclude each
@@ -70,7 +72,8 @@ def replace_head(
     Raises:
         ModelError: if the model has no output that the new layers can read.
         OptionError: if `after` is not the position of an operator, the activation is another one,
-            or a number is below 1 (`classes` with softmax: below 2).
+            a number is below 1 (`classes` with softmax: below 2), or the file has no place for
+            names of classes.
         UnsupportedError: if odt cannot compute a remaining operator, or the model is no detector
             and has several outputs or positions.
         DataError: if the data cannot be read.
@@ -98,6 +101,8 @@ def replace_head(
         rule = "must be left out for a classifier, which returns no boxes"
         raise OptionError("max_detections", rule, max_detections)
     head = head_of(classes, like, activation, hidden)
+    if like is None and head.names:
+        _check_names(file, head)
     new = replaced(file, head, after=after, seed=seed)
     if show is not None:
         outputs = ", ".join(map(file.graph.label, file.graph.outputs))
@@ -118,6 +123,20 @@ def _check_one(classes: object, like: object) -> None:
     if (classes is None) == (like is None):
         actual = "none" if like is None else "both"
         raise OptionError("classes, like", "one of them must be given", actual)
+
+
+def _check_names(file: File, head: Head) -> None:
+    """Raises OptionError for class names that the new model cannot hold."""
+    rule = ""
+    if head.activation == "linear":
+        rule = "must be a number with activation linear, whose values are no classes"
+    elif not holds_names(file):
+        rule = (
+            f"must be a number for {file.path}, which is Circle without a preprocessing "
+            "record and so has no place for names"
+        )
+    if rule:
+        raise OptionError("classes", rule, ",".join(head.names))
 
 
 def _refuse_layers(activation: object, hidden: Sequence[int]) -> None:
@@ -174,7 +193,7 @@ def head_of(
     """
     _check_one(classes, like)
     if like is None:
-        names = () if isinstance(classes, int) else tuple(classes or ())
+        names = () if isinstance(classes, int) else different_names(classes or ())
         count = classes if isinstance(classes, int) else len(names)
         return Head(count, tuple(hidden), activation or "softmax", names)
     form = form_of(like)

@@ -1,5 +1,6 @@
 """Metadata of a model with a new head: what describes the input stays, class names change."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -73,19 +74,58 @@ def test_class_names_of_the_old_output_are_removed(tmp_path: Path) -> None:
 def test_class_names_come_from_the_data(tmp_path: Path) -> None:
     like = data(tmp_path, ("cat", "dog", "Grüße"))
     new = new_head(described(tmp_path), tmp_path / "new.tflite", "--like", like)
-    record, content = read_record(new), read_metadata(new)
+    record = read_record(new)
     assert record is not None
-    assert content is not None
     names = ("Grüße", "cat", "dog")
     assert record.classes == names
-    (output,) = content["subgraph_metadata"][0]["output_tensor_metadata"]
-    (file,) = output["associated_files"]
-    labels = associated_file(new, file["name"].decode())
-    assert labels.decode().splitlines() == list(names)
+    assert labels_of(new) == list(names)
     assert new.graph.nodes[-1].op == "SOFTMAX"
     assert new.graph.tensors[new.graph.outputs[0]].spec.shape == (1, 3)
     x = random_inputs(RESNET, 1)
     assert litert(tmp_path / "new.tflite", x)[0].shape == (1, 3)
+
+
+def labels_of(model: Model) -> list[str]:
+    """The names of the classes of the only output, from its file of labels."""
+    content = read_metadata(model)
+    assert content is not None
+    (output,) = content["subgraph_metadata"][0]["output_tensor_metadata"]
+    (file,) = output["associated_files"]
+    return associated_file(model, file["name"].decode()).decode().splitlines()
+
+
+def test_named_classes_become_labels_of_a_file_without_metadata(tmp_path: Path) -> None:
+    """They stay in the file's copies, and after training on data without names."""
+    path, circle = tmp_path / "new.tflite", tmp_path / "new.circle"
+    new = new_head(RESNET, path, "--classes", "cat,dog,Grüße")
+    assert labels_of(new) == ["cat", "dog", "Grüße"]
+    assert read_record(new) is None  # nothing is known of the input
+    (x,) = random_inputs(RESNET, 4)
+    assert litert(path, [x])[0].shape == (4, 3)
+    assert labels_of(new_head(RESNET, circle, "--classes", "cat,dog,Grüße")) == labels_of(new)
+    trainer = odt.Trainer(path, batch_size=4)
+    trainer.fit(x, np.eye(3, dtype=np.float32)[[0, 1, 2, 0]], epochs=1)
+    trainer.export(tmp_path / "trained.tflite")
+    assert labels_of(read_model(tmp_path / "trained.tflite")) == labels_of(new)
+
+
+def test_class_names_without_a_place_are_refused(tmp_path: Path) -> None:
+    circle, out = tmp_path / "m.circle", tmp_path / "new.tflite"
+    odt.load_model(RESNET).save(circle)
+    for model, options, rule in [
+        (circle, ("--classes", "a,b"), "must be a number for .*, which is Circle without"),
+        (
+            RESNET,
+            ("--classes", "a,b", "--activation", "linear"),
+            "must be a number with activation linear",
+        ),
+        (RESNET, ("--classes", "a,a"), "must be different names"),
+    ]:
+        words = ["replace-head", str(model), "-o", str(out), *options]
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 1
+        assert re.search(f"Error: --classes: {rule}", result.stderr), result.stderr
+        assert not out.exists()
 
 
 def test_signatures_name_the_new_output(tmp_path: Path) -> None:
