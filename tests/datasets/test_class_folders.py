@@ -13,6 +13,7 @@ from PIL import Image
 from support.datafiles import jpeg, made, plain_picture, refused, samples, sidecar, wav
 
 from odt.datasets.class_folders import place_files
+from odt.datasets.file_suffixes import suffix_counts
 from odt.datasets.tree import open_tree
 
 
@@ -155,6 +156,13 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         "left out 1 file outside of train, test: extra/6.png.",
         "left out 1 file outside of class folders: test/5.png.",
     ]
+
+
+def test_suffixes_of_any_archive_are_escaped_and_shortened() -> None:
+    text = suffix_counts(["a.\x1b[2Jx", f"b.{'n' * 3000}"])
+    assert text.isprintable()
+    assert r"1 .\x1b[2jx" in text
+    assert len(text) < 200
 
 
 def test_classes_that_training_lacks_and_empty_classes(tmp_path: Path) -> None:

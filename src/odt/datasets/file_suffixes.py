@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from odt.core.storage.reading import printable
 from odt.datasets.source import Kind
 
 PICTURES = (
@@ -73,7 +74,7 @@ def suffix_counts(names: Iterable[str], *, remedies: bool = True) -> str:
     counts = Counter(suffix_of(name) or "without a suffix" for name in names)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [
-        f"{count} {suffix}{_remedy(suffix) if remedies else ''}"
+        f"{count} {printable(suffix)}{_remedy(suffix) if remedies else ''}"
         for suffix, count in ordered[:MAX_SUFFIXES]
     ]
     others = sum(count for _, count in ordered[MAX_SUFFIXES:])
