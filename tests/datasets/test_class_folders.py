@@ -165,6 +165,20 @@ def test_suffixes_of_any_archive_are_escaped_and_shortened() -> None:
     assert len(text) < 200
 
 
+def test_heic_among_sounds_needs_no_package_that_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ["1.heic", "2.txt"]
+    assert suffix_counts(names) == "1 .heic (to read: pip install 'odt[heic]'), 1 .txt"
+    monkeypatch.setattr("odt.datasets.file_suffixes.has_heif", lambda: True)
+    assert suffix_counts(names) == "1 .heic, 1 .txt"
+
+
+@pytest.mark.parametrize(("count", "end"), [(6, "1 .f"), (7, "1 other"), (8, "2 others")])
+def test_rare_suffixes_are_others(count: int, end: str) -> None:
+    assert suffix_counts(f"x.{c}" for c in "abcdefgh"[:count]).endswith(f", {end}")
+
+
 def test_classes_that_training_lacks_and_empty_classes(tmp_path: Path) -> None:
     root = photos(tmp_path / "s", "train/a/1.png", "train/b/2.png", "test/a/3.png", "test/c/4.png")
     (root / "train/d").mkdir()

@@ -56,9 +56,9 @@ def kind_of(name: str) -> Kind:
 
 
 def remedy_of(suffix: str) -> str:
-    """Returns how files of another suffix can be read; empty if they are no pictures or sounds."""
+    """Returns what makes files of a suffix readable; empty if nothing is needed, or none can."""
     if suffix in HEIF:
-        return f"to read: {INSTALL_HEIF}"
+        return "" if has_heif() else f"to read: {INSTALL_HEIF}"
     if suffix in OTHER_SOUNDS:
         return "convert: ffmpeg -i OLD NEW.wav"
     return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
@@ -77,8 +77,9 @@ def suffix_counts(names: Iterable[str], *, remedies: bool = True) -> str:
         f"{count} {printable(suffix)}{_remedy(suffix) if remedies else ''}"
         for suffix, count in ordered[:MAX_SUFFIXES]
     ]
-    others = sum(count for _, count in ordered[MAX_SUFFIXES:])
-    return ", ".join([*shown, f"{others} others"] if others else shown)
+    if others := sum(count for _, count in ordered[MAX_SUFFIXES:]):
+        shown.append("1 other" if others == 1 else f"{others} others")
+    return ", ".join(shown)
 
 
 def _remedy(suffix: str) -> str:
