@@ -87,7 +87,7 @@ def _remedy(suffix: str) -> str:
     return f" ({remedy})" if remedy else ""
 
 
-def files(count: int) -> str:
+def counted_files(count: int) -> str:
     """Returns a number of files in words."""
     return "1 file" if count == 1 else f"{count} files"
 

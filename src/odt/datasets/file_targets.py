@@ -10,7 +10,7 @@ import numpy as np
 
 from odt.core.storage.reading import guard, listed, printable, reading
 from odt.datasets.class_folders import ALL
-from odt.datasets.file_suffixes import files, split_by_kind
+from odt.datasets.file_suffixes import counted_files, split_by_kind
 from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
 from odt.datasets.picture_files import MAX_FLAT, opened_picture
 from odt.datasets.pictures import Resize
@@ -127,7 +127,7 @@ def _source(
     """
     parts = parts_of(names)
     if len(parts) > 1 and (outside := parts.pop(ALL, [])):
-        notes.append(f"left out {files(len(outside))} outside of {listed(parts)}")
+        notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
     return Source(
         tree.name,
         kind,
@@ -169,7 +169,9 @@ def open_with_masks(
         )
     if others := sorted({*by_stem} - {_stem(name) for name in names}):
         shown = listed([by_stem[stem] for stem in others])
-        notes.append(f"left out {files(len(others))} of {masks.name} without an image: {shown}")
+        notes.append(
+            f"left out {counted_files(len(others))} of {masks.name} without an image: {shown}"
+        )
     nearest = None if resize is None else replace(resize, method="nearest")
 
     def target(picture: str) -> Array:
@@ -228,5 +230,5 @@ def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[li
     if lacking:
         raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
     others = sorted({*names} - {*paths})
-    notes = [f"left out {files(len(others))} that {path} does not name: {listed(others)}"]
+    notes = [f"left out {counted_files(len(others))} that {path} does not name: {listed(others)}"]
     return paths, notes if others else []

@@ -10,8 +10,12 @@ import numpy as np
 from odt.core.storage.reading import listed, printable
 from odt.dataclass import dataclass
 from odt.datasets.class_folders import ALL, Place, place_files
-from odt.datasets.file_suffixes import files as counted_files
-from odt.datasets.file_suffixes import shown_suffixes, split_by_kind, suffix_counts
+from odt.datasets.file_suffixes import (
+    counted_files,
+    shown_suffixes,
+    split_by_kind,
+    suffix_counts,
+)
 from odt.datasets.source import Kind, Part, Remark, Remarks, Sample, SampleError, Source
 from odt.datasets.tree import Tree
 from odt.errors import DataError, OptionError

@@ -10,8 +10,7 @@ from odt.datasets.boxes import coco, createml, csv, edge_impulse, voc, yolo
 from odt.datasets.boxes.annotation import AnnotationFile, Annotations, BoxFormat
 from odt.datasets.boxes.file_contents import READERS, content_of
 from odt.datasets.class_folders import SPLITS
-from odt.datasets.file_suffixes import files as counted_files
-from odt.datasets.file_suffixes import suffix_of
+from odt.datasets.file_suffixes import counted_files, suffix_of
 from odt.datasets.tree import FileTree, Tree, open_tree
 from odt.errors import DataError
 
