@@ -1,7 +1,7 @@
-"""Options of custom operators that are stored as a FlexBuffers map of numbers and their vectors."""
+"""Options of custom operators: a FlexBuffers map of numbers and vectors of numbers."""
 
+import struct
 from collections.abc import Mapping
-from struct import error
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from odt.errors import ShapeError
 from odt.kernels.rows.opdef import Options
 
 Numbers = tuple[float, ...]
-_DAMAGED = (ValueError, LookupError, TypeError, ArithmeticError, error)
+_DAMAGED = (ValueError, LookupError, TypeError, ArithmeticError, struct.error)
 
 
 def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str, Numbers]:
@@ -21,7 +21,8 @@ def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str
         sizes: number of values by field; None for any number.
 
     Raises:
-        ShapeError: if the bytes are not such a map, or a field is absent or has another size.
+        ShapeError: if the bytes are not such a map, or a field is absent, has another size, or is
+            not finite.
     """
     data = options.get("custom_options", b"")
     numbers = {}
@@ -33,8 +34,11 @@ def unpack_map(options: Options, sizes: Mapping[str, int | None]) -> Mapping[str
                 f"custom_options must be a FlexBuffers map with {', '.join(sizes)}, "
                 f"but got no {name} in its {len(data)} bytes"
             ) from e
-        if size not in (None, len(values)) or not np.all(np.isfinite(values)):
-            raise ShapeError(f"{name} must have {size or 'finite'} numbers, but got {values}")
+        if size not in (None, len(values)):
+            count = "1 number" if size == 1 else f"{size} numbers"
+            raise ShapeError(f"{name} must have {count}, but got {values}")
+        if not np.all(np.isfinite(values)):
+            raise ShapeError(f"{name} must be finite, but got {values}")
         numbers[name] = values
     return numbers
 

@@ -56,6 +56,8 @@ def test_a_count_that_needs_more_bytes_is_refused() -> None:
     [
         ({"custom_options": b"\x01\x02"}, "custom_options must be a FlexBuffers map with y_scale"),
         (flex_map(y_scale=1), "but got no x_scale"),
+        (flex_map(y_scale=float("nan")), "y_scale must be finite, but got"),
+        (flex_map(y_scale=[1, 2]), "y_scale must have 1 number, but got"),
         (
             flex_map(**{**OPTIONS, "h_scale": 0.0, "max_detections": -1}, num_classes=3),
             "scales and counts must be above 0, but got h_scale 0, max_detections -1",
