@@ -19,11 +19,10 @@ def infer(attrs: None, s: Specs) -> Specs:
 
 
 def forward(attrs: None, *, y: Array, **xs: Array) -> None:
-    for k in range(len(xs)):
-        if k:
-            np.add(y, xs[f"xs{k}"], out=y)
-        else:
-            np.copyto(y, xs["xs0"])
+    first, *others = (xs[f"xs{k}"] for k in range(len(xs)))
+    np.copyto(y, first)
+    for x in others:
+        np.add(y, x, out=y)
 
 
 def call_forward(attrs: None, *, y: Array, **xs: Array) -> Callable[[], None]:
