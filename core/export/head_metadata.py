@@ -19,11 +19,11 @@ from odt.core.export.record_metadata import (
     label_file,
     labels_entry,
 )
-from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.flatbuffer.tflite_metadata import (
     NAME,
     associated_file,
     associated_files,
+    label_files,
     read_metadata,
 )
 from odt.core.model.model import Model
@@ -119,7 +119,7 @@ def relabelled_metadata(
     tensors += [{"name": model.graph.tensors[i].name} for i in model.graph.outputs[len(tensors) :]]
     has_columns = model.graph.tensors[model.graph.outputs[output]].spec.shape[-1:] == (columns,)
     files = associated_files(model)
-    labels = [str(f["name"], "utf-8", "replace") for f in _label_files(tensors)]
+    labels = [*label_files(tensors)]
     if not labels:
         kind = "TENSOR_AXIS_LABELS" if has_columns else "TENSOR_VALUE_LABELS"
         tensors[output].setdefault("associated_files", []).append(labels_entry(kind))
@@ -131,15 +131,6 @@ def relabelled_metadata(
         first = old if len(old) == columns else new
         files[name] = label_file([*first[:background], *names])
     return entries, _archive(files)
-
-
-def _label_files(tensors: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yields the tables of the files with class names."""
-    kinds = [code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")]
-    for tensor in tensors:
-        for file in tensor.get("associated_files", ()):
-            if file.get("type", 0) in kinds and isinstance(file.get("name"), bytes):
-                yield file
 
 
 def _file_names(content: Any) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from odt.tasks.average_precision import mean_average_precision
 from odt.tasks.centre_f1 import CentreCounts, count_centres
 from odt.tasks.detector import Detector
 from odt.tasks.geometry import corners
+from odt.tasks.labels import recorded_slots
 from odt.tasks.matching import match
 from odt.tasks.recognition import detector_of
 
@@ -55,6 +56,14 @@ def encoded(model: Detector, boxes: Array, *shapes: tuple[int, int]) -> list[Arr
     targets += [np.full((len(boxes), p), 7, np.float32) for p, _ in shapes]
     model.encode(boxes, targets)
     return targets
+
+
+@pytest.mark.parametrize(
+    "slots", [[[1], [2]], ["a", 1], ["a", "b"], [0.5, 1], [True, 0], [-1, 0], [1, 1], [1], 7, None]
+)
+def test_damaged_slots_of_a_record_are_ignored(slots: object) -> None:
+    assert recorded_slots({"classes": ["u", "v"], "slots": slots}) == []
+    assert recorded_slots({"classes": ["u", "v"], "slots": [3, 1]}) == [3, 1]
 
 
 def test_anchors_are_described() -> None:

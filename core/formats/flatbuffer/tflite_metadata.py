@@ -5,7 +5,7 @@ TFLITE_METADATA; the files that it refers to are in a zip archive at the end of 
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
@@ -18,6 +18,7 @@ from odt.schemas.tflite_metadata import IDENTIFIER
 NAME = "TFLITE_METADATA"
 MAX_LABELS = 1 << 24  # bytes of a file of labels
 MAX_ARCHIVE = 1 << 28  # bytes of all files
+KINDS = ("AXIS", "VALUE")  # of files of labels: a line names an entry of an axis, or a value
 
 
 def read_record(model: Model) -> Record | None:
@@ -69,6 +70,27 @@ def associated_files(model: Model) -> dict[str, bytes]:
             return {member.filename: archive.read(member) for member in members}
     except Exception:  # a file may end in any bytes
         return {}
+
+
+def label_files(
+    tensors: Iterable[Mapping[str, Any]], kinds: Sequence[str] = KINDS
+) -> Iterator[str]:
+    """Yields the names of the files of labels.
+
+    Args:
+        tensors: tables of tensors.
+        kinds: kinds of files, of KINDS.
+    """
+    codes = {code_of("AssociatedFileType", f"TENSOR_{kind}_LABELS") for kind in kinds}
+    for tensor in tensors:
+        for file in tensor.get("associated_files", ()):
+            if file.get("type", 0) in codes and isinstance(file.get("name"), bytes):
+                yield file["name"].decode("utf-8", "replace")
+
+
+def read_labels(model: Model, name: str) -> list[str]:
+    """Reads the lines of a file of labels; none if there is no such file."""
+    return associated_file(model, name).decode("utf-8", "replace").splitlines()
 
 
 class _View(io.RawIOBase):
@@ -149,14 +171,11 @@ def normalizing_steps(mean: Sequence[float], std: Sequence[float]) -> list[dict[
 
 def _labels(model: Model, graph: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns class names from the label file of an output, if there is one for each value."""
-    kinds = {code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")}
     outputs = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
     # Metadata may describe fewer tensors than there are, or more.
     for shape, tensor in zip(outputs, graph.get("output_tensor_metadata") or [], strict=False):
-        for file in tensor.get("associated_files", ()):
-            if file.get("type", 0) in kinds:
-                data = associated_file(model, file.get("name", b"").decode("utf-8", "replace"))
-                names = data.decode("utf-8", "replace").splitlines()
-                if shape and len(names) == shape[-1]:
-                    return tuple(names)
+        for file in label_files([tensor]):
+            names = read_labels(model, file)
+            if shape and len(names) == shape[-1]:
+                return tuple(names)
     return ()

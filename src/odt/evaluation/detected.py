@@ -21,7 +21,7 @@ from odt.datasets.recorded_steps import parse_steps
 from odt.errors import DataError, one_line
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import Detector
-from odt.tasks.labels import slot_labels
+from odt.tasks.labels import recorded_slots, slot_labels
 from odt.tasks.recognition import detector_of
 
 MAX_NAME = 80  # characters of a class name
@@ -94,8 +94,8 @@ def detection_reader(
     boxes = record.boxes if record else {}
     if not (boxes or asked or read_post_process(file)):
         return None
-    slots = [k for k in boxes.get("slots", ()) if isinstance(k, int) and 0 <= k < detector.slots]
-    if slots:
+    slots = recorded_slots(boxes)
+    if slots and max(slots) < detector.slots:
         detector = detector.prepared(slots, 1.0)
     names = tuple(map(str, boxes.get("classes", ()))) or slot_labels(file)
     return DetectionReader(

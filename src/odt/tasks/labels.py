@@ -1,13 +1,17 @@
 """Names of the class slots of a detector."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from odt.core.formats.flatbuffer.tflite_metadata import (
-    associated_file,
+    label_files,
+    read_labels,
     read_metadata,
     read_record,
 )
 from odt.core.model.model import Model
 
-VALUE_LABELS = 3  # of AssociatedFileType: a line names a value
+MAX_SLOTS = 1 << 16
 
 
 def slot_labels(model: Model) -> tuple[str, ...]:
@@ -21,27 +25,31 @@ def slot_labels(model: Model) -> tuple[str, ...]:
     """
     record = read_record(model)
     if record is not None and record.boxes.get("classes"):
-        return in_slots(record.boxes["classes"], record.boxes.get("slots", ()))
+        return _by_slot(record.boxes["classes"], recorded_slots(record.boxes))
     content = read_metadata(model) or {}
     for graph in content.get("subgraph_metadata", [])[:1]:
-        for tensor in graph.get("output_tensor_metadata", []):
-            for file in tensor.get("associated_files", []):
-                if file.get("type") == VALUE_LABELS and isinstance(file.get("name"), bytes):
-                    data = associated_file(model, file["name"].decode("utf-8", "replace"))
-                    return tuple(data.decode("utf-8", "replace").split("\n"))
+        for name in label_files(graph.get("output_tensor_metadata", []), ["VALUE"]):
+            return tuple(read_labels(model, name))
     return ()
 
 
-def in_slots(names: list[str], slots: object) -> tuple[str, ...]:
-    """Returns the names of classes by slot, "" for slots without a class.
+def recorded_slots(boxes: Mapping[str, Any]) -> list[int]:
+    """Returns the slot of each class; empty if the classes have the first slots, in order.
 
     Args:
-        names: names of the classes.
-        slots: slot of each class; other values for the first slots.
+        boxes: boxes of a preprocessing record. Slots that are damaged are ignored.
     """
-    if not isinstance(slots, list) or sorted(set(slots)) != sorted(slots):
-        return tuple(names)
-    if len(slots) != len(names) or not all(0 <= slot < 1 << 16 for slot in slots):
+    slots, names = boxes.get("slots"), boxes.get("classes", [])
+    if not isinstance(slots, list) or len(slots) != len(names):
+        return []
+    if not all(type(slot) is int and 0 <= slot < MAX_SLOTS for slot in slots):
+        return []
+    return slots if len({*slots}) == len(slots) else []
+
+
+def _by_slot(names: Sequence[str], slots: Sequence[int]) -> tuple[str, ...]:
+    """Returns the names of classes by slot, "" for slots without a class."""
+    if not slots:
         return tuple(names)
     by_slot = dict(zip(slots, names, strict=True))
     return tuple(by_slot.get(slot, "") for slot in range(max(slots) + 1))

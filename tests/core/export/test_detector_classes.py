@@ -25,6 +25,7 @@ from odt.core.formats.reader import read_model
 from odt.core.model.graph import Tensor
 from odt.core.model.model import Model
 from odt.errors import OdtError
+from odt.tasks.labels import slot_labels
 
 NAMES = "red,white"
 
@@ -297,6 +298,13 @@ def test_the_label_file_gets_the_names(old: bytes, new: bytes, tmp_path: Path) -
     content, before = read_metadata(model), read_metadata(read_model(str(path)))
     assert content == before
     litert(tmp_path / "new.tflite", random_inputs(path, 1))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_labels_of_slots_are_lines(end: str, tmp_path: Path) -> None:
+    path = tmp_path / "labelled.tflite"
+    path.write_bytes(labelled(small_detector(3), "".join(f"{c}{end}" for c in "abc").encode()))
+    assert slot_labels(read_model(str(path))) == ("a", "b", "c")
 
 
 def test_a_file_without_metadata_gets_labels(detector: Path) -> None:
