@@ -12,7 +12,7 @@ from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.live.files import fields_of
 from odt.live.guards import MAX_BYTES
-from odt.runs.page import curves, details, document, heading, overview
+from odt.runs.page import curves, details, document, overview, section
 from odt.runs.run import BEST, LOG, MEMORY, RECIPE, RECORD, WARNINGS, Run, read_run
 
 # Files of a run that change what the page shows.
@@ -114,7 +114,7 @@ def _run(k: int, name: str, several: bool) -> str:
     """Returns the frame of a run."""
     inner = (
         f'<p id="state-{k}" role="status"></p><div id="overview-{k}"></div>'
-        f"{heading('Curves', f'<div id=curves-{k}></div>')}"
+        f"{section('Curves', f'<div id=curves-{k}></div>')}"
         f'<div id="samples-{k}"><p class="pale">Samples are shown when training has ended.'
         "</p></div>"
         f'<div id="details-{k}"></div>'

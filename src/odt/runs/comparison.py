@@ -14,7 +14,7 @@ from odt.core.training.metrics import ACCURACIES, ACCURACY
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError, escaped
 from odt.models.model import Path
-from odt.runs.page import heading
+from odt.runs.page import section
 from odt.runs.page import table as html_table
 from odt.runs.run import Run, is_run, points, read_run
 from odt.text import duration, figure, table
@@ -155,7 +155,7 @@ def comparison_section(runs: Sequence[Run], names: Sequence[str]) -> str:
         if lines:
             charts.append(f"<div>{svg([Chart(name, lines)], alone=False)}</div>")
     curves = f'<div class="charts">{"".join(charts)}</div>'
-    return heading("Comparison", f'<div class="wide">{cells}</div>{curves}')
+    return section("Comparison", f'<div class="wide">{cells}</div>{curves}')
 
 
 def _rows_of(comparison: RunComparison, names: Sequence[str]) -> list[list[str]]:

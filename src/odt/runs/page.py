@@ -93,7 +93,7 @@ def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -
         [
             f"<h1>{escape(name)}</h1>",
             overview(run, warnings),
-            heading("Curves", curves(run)),
+            section("Curves", curves(run)),
             *sections,
             details(run),
         ]
@@ -119,7 +119,7 @@ def document(title: str, head: str, body: str) -> str:
 
 
 def overview(run: Run, warnings: Iterable[str] = ()) -> str:
-    """Returns model, time, the cards and the warnings.
+    """Returns model, time, cards, the exported epoch and warnings.
 
     Args:
         run: the run.
@@ -159,15 +159,15 @@ def details(run: Run) -> str:
     """Returns the sections after the samples: log, memory, recipe, versions and files."""
     return "".join(
         [
-            heading("Epochs", epochs(run)),
+            section("Epochs", epochs(run)),
             _memory(run),
-            heading("Recipe", f"<pre>{escape(without_folders(run, _text(run, RECIPE)))}</pre>"),
-            heading("Environment", environment(run)),
+            section("Recipe", f"<pre>{escape(without_folders(run, _text(run, RECIPE)))}</pre>"),
+            section("Environment", environment(run)),
         ]
     )
 
 
-def heading(title: str, content: str) -> str:
+def section(title: str, content: str) -> str:
     """Returns a section of the page.
 
     Args:
@@ -209,32 +209,40 @@ def curves(run: Run) -> str:
 def epochs(run: Run) -> str:
     """Returns the log as a table; the best epoch is bold."""
     names = list(dict.fromkeys(name for row in run.rows for name in row))
-    best = run.best
-    rows = [figure_row((cell(row.get(n)) for n in names), row is best) for row in run.rows]
-    head = "".join(f"<th>{escape(n.replace('_', ' '))}</th>" for n in names)
-    table = f'<div class="wide"><table id="log"><tr>{head}</tr>{"".join(rows)}</table></div>'
+    best_row = run.best
+    best = next((k for k, row in enumerate(run.rows) if row is best_row), None)
+    heads = (name.replace("_", " ") for name in names)
+    rows = ((cell(row.get(name)) for name in names) for row in run.rows)
+    log = f'<div class="wide">{table(heads, rows, "log", best)}</div>'
     if len(run.rows) > MAX_ROWS:
-        return f"<details><summary>{len(run.rows)} rows</summary>{table}</details>"
-    return table
+        return f"<details><summary>{len(run.rows)} rows</summary>{log}</details>"
+    return log
 
 
-def figure_row(cells: Iterable[str], best: bool = False) -> str:
-    """Returns a row of a table; that of the best epoch is marked."""
-    mark = ' class="best"' if best else ""
-    return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]], name: str = "") -> str:
+def table(
+    heads: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    name: str = "",
+    best: int | None = None,
+) -> str:
     """Returns a table.
 
     Args:
         heads: heads of the columns, as text.
         rows: cells of each row, as text.
         name: id of the element; empty for none.
+        best: number of the row that is marked; None for none.
     """
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     mark = f' id="{name}"' if name else ""
-    return f"<table{mark}><tr>{head}</tr>{''.join(map(figure_row, rows))}</table>"
+    lines = (table_row(cells, marked=k == best) for k, cells in enumerate(rows))
+    return f"<table{mark}><tr>{head}</tr>{''.join(lines)}</table>"
+
+
+def table_row(cells: Iterable[str], *, marked: bool = False) -> str:
+    """Returns a row of a table; that of the best epoch is marked."""
+    mark = ' class="best"' if marked else ""
+    return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
 
 
 def cell(value: float | None) -> str:
@@ -246,12 +254,12 @@ def environment(run: Run) -> str:
     """Returns a table of versions, files and starts."""
     record: Mapping[str, Any] = run.record
     names = ("odt", "numpy", "python", "kernels", "platform")
-    rows = [figure_row((n, str(record[n]))) for n in names if n in record]
+    rows = [table_row((n, str(record[n]))) for n in names if n in record]
     for name, file in record.get("files", {}).items():
         about = f"{file_name(file['path'])}, {size(file['bytes'])}, SHA-256 {file['sha256']}"
-        rows.append(figure_row((name, about)))
+        rows.append(table_row((name, about)))
     for start in record.get("starts", []):
-        rows.append(figure_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
+        rows.append(table_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
     return f'<div class="wide"><table class="words">{"".join(rows)}</table></div>'
 
 
@@ -267,7 +275,7 @@ def _memory(run: Run) -> str:
             f"{memory['micro_batch']}, workers: {memory['workers']}."
         )
         chart = memory_chart(memory)
-    return heading("Memory", f'<p>{escape(about)}</p><div class="memory">{chart}</div>')
+    return section("Memory", f'<p>{escape(about)}</p><div class="memory">{chart}</div>')
 
 
 def _subtitle(run: Run) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.charts.scatter import Scatter, scatter
 from odt.kernels.rows.opdef import Array
-from odt.runs.page import heading, table
+from odt.runs.page import section, table
 
 MAX_CHARTED = 8  # targets that have charts
 HEADS = ("target", "R²", "mean absolute error", "root mean squared error", "largest error")
@@ -38,7 +38,7 @@ def regression_section(targets: Array, outputs: Array, names: Sequence[str], abo
     figures = f'<div class="wide">{table(HEADS, rows, "targets")}</div>'
     pictures = "".join(f"<div>{scatter(chart)}</div>" for chart in charts)
     content = f'{about}{figures}<div class="charts">{pictures}</div>'
-    return heading("Predicted and true values", content)
+    return section("Predicted and true values", content)
 
 
 def _figures(name: str, target: Array, residual: Array) -> tuple[str, ...]:

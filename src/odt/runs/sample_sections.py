@@ -35,7 +35,7 @@ from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, load_model
-from odt.runs.page import figure_row, heading
+from odt.runs.page import section
 from odt.runs.page import table as html_table
 from odt.runs.regression_section import regression_section
 from odt.runs.run import BEST, LAST, RECIPE, Run
@@ -66,11 +66,11 @@ def sample_sections(
     """
     reason = unavailable(run, new_data)
     if reason:
-        return [heading("Samples", f'<p class="pale">{escape(reason)}</p>')]
+        return [section("Samples", f'<p class="pale">{escape(reason)}</p>')]
     progress_of_run = read_resume(run.path / LAST).progress
     loss = str(run.recipe.get("loss") or progress_of_run.loss) or None
     if loss and is_plugin(loss):
-        return [heading("Samples", f'<p class="pale">{CUSTOM}</p>')]
+        return [section("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
     model = load_model(path) if path else best_model(run)
     if loss:
@@ -127,7 +127,7 @@ def _sections(
     assert results is not None, "per_sample=True keeps them"
     sections = []
     if report:
-        sections.append(heading("Classes", about + classes(report)))
+        sections.append(section("Classes", about + classes(report)))
         about = ""
         names = report.classes
     elif results.targets is not None and results.outputs is not None and len(order):
@@ -142,12 +142,12 @@ def _sections(
     worst = results.wrong[np.isin(results.wrong, order)][:most].tolist()
     has_classes = results.probability is not None
     title = "Most wrong samples" if has_classes else "Samples of largest loss"
-    sections.append(heading(title, about + samples_shown(data, worst, table, origin)))
+    sections.append(section(title, about + samples_shown(data, worst, table, origin)))
     if has_classes and most and not origin.columns:
         right = order[results.true[order] == results.predicted[order]]  # type: ignore[index]
         shown = right[np.linspace(0, len(right) - 1, min(len(right), MAX_RIGHT)).astype(int)]
         title = f"Samples predicted right: {len(shown)} of {len(right)}"
-        sections.append(heading(title, samples_shown(data, shown.tolist(), table, origin)))
+        sections.append(section(title, samples_shown(data, shown.tolist(), table, origin)))
     return sections
 
 
@@ -286,14 +286,13 @@ def classes(report: ClassificationReport) -> str:
             parts.append(f"<pre>{escape(report.confusion())}</pre>")
     if report.warning:
         parts.append(f'<p class="warning">{escape(report.warning)}</p>')
-    head = "".join(f"<th>{n}</th>" for n in ("class", "precision", "recall", "F1", "samples"))
+    heads = ("class", "precision", "recall", "F1", "samples")
     columns = (report.precision, report.recall, report.f1_score)
     rows = [
-        figure_row((name, *(f"{c[k]:.4f}" for c in columns), str(report.support[k])))
+        (name, *(f"{c[k]:.4f}" for c in columns), str(report.support[k]))
         for k, name in enumerate(names)
     ]
-    table = f'<table id="classes"><tr>{head}</tr>{"".join(rows)}</table>'
-    return f'{"".join(parts)}<div class="wide">{table}</div>'
+    return f'{"".join(parts)}<div class="wide">{html_table(heads, rows, "classes")}</div>'
 
 
 def _matrix(matrix: Array, names: Sequence[str]) -> str:
