@@ -26,6 +26,8 @@ from support.paths import MLP_SM
 
 import odt
 from odt.cli.main import main
+from odt.live.new_samples import RunModel
+from odt.runs.run import read_run
 
 LINE = [MLP_SM / "model.circle", "--load-input", MLP_SM / "input.bin"]
 LINE += ["--load-expected", MLP_SM / "expected.bin", "--validation-split", "0.25", "--seed", 1]
@@ -373,6 +375,35 @@ def test_a_row_is_predicted(prices: Path, tmp_path: Path) -> None:
     assert [status for status, _ in refusals] == [422] * 6
     assert all(text.startswith("row: must ") for _, text in refusals)
     assert "sea" in words[1]
+
+
+def test_a_row_has_the_columns_of_the_trained_model(prices: Path, tmp_path: Path) -> None:
+    """Not those of other data that have taken the place of the training data since."""
+    table = (prices / "table.csv").read_text()
+    (tmp_path / "table.csv").write_text(table)
+    learned(tmp_path, tmp_path / "table.csv", "--label-column", "price,days", "--one-hot",
+            f"place {MARKUP}", "--regression", loss=("--loss", "mse"))  # fmt: skip
+    sidecar = tmp_path / "data" / "train.input.bin.json"
+    sidecar.write_text(sidecar.read_text().replace('"size"', '"width"'))
+    row = {"size": "1.5", f"place {MARKUP}": "village"}
+    with odt.LiveReport(tmp_path / "run") as page:
+        assert '<input name="size"' in get(page.url)[2]
+        status, text = post(page, "row", json.dumps(row).encode())
+    assert status == 200, text
+
+
+def test_a_model_that_is_written_while_another_is_loaded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([""])
+    last = str(folder / "model.circle")
+    monkeypatch.setattr("odt.live.new_samples.model_of", lambda run: next(answers, last))
+    with RunModel() as model:
+        used = [
+            model.predict(read_run(folder), MLP_SM / "input.bin", "input.bin").model
+            for _ in range(2)
+        ]
+    assert used == ["weights of best.odt, the best epoch so far", "model.circle"]
 
 
 def test_a_run_before_its_first_epoch_has_a_page(prices: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array
 from odt.live.files import with_name
-from odt.models.model import Model, file_of, load_model
+from odt.models.model import file_of, load_model
 from odt.runs.run import BEST, Run
 from odt.runs.sample_origin import Columns
 from odt.runs.sample_sections import best_model, model_of
@@ -88,6 +89,23 @@ class Predictions:
     notes: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadedModel:
+    """A model of a run, in memory.
+
+    Attributes:
+        trained: path of the trained model; empty for the weights of the best epoch.
+        stamp: path, time and size of its file.
+        record: its own preprocessing record; None for none.
+        predictor: computes its outputs.
+    """
+
+    trained: str
+    stamp: tuple[str, int, int]
+    record: Record | None
+    predictor: ModelPredictor
+
+
 class RunModel(Closing):
     """The model of a run, loaded again when its file changes; one thread at a time may use it.
 
@@ -95,9 +113,7 @@ class RunModel(Closing):
     """
 
     def __init__(self) -> None:
-        self._predictor: ModelPredictor | None = None
-        self._model: Model | None = None
-        self._loaded: tuple[str, int, int] | None = None  # path, time and size of the file
+        self._loaded: _LoadedModel | None = None
 
     def predict(self, run: Run, path: Path, name: str) -> Predictions:
         """Predicts the samples of a file, as `odt predict` does.
@@ -110,25 +126,20 @@ class RunModel(Closing):
         Raises:
             OdtError: if there is no model yet, or the file does not fit it.
         """
-        self._load(run)
-        assert self._predictor is not None, "_load sets it"
-        assert self._model is not None, "_load sets it"
-        stored = read_record(file_of(self._model))
-        trained = model_of(run)  # without it, the record is that of the model before training
-        path_of_record = None if stored and trained else _data_record(run)
-        record = load_record(path_of_record) if path_of_record else stored
+        model = self._load(run)
+        path_of_record = _data_record(run, model.record if model.trained else None)
+        record = load_record(path_of_record) if path_of_record else model.record
         notes: list[str] = []
         x: Any = str(path)
         if path.suffix.lower() not in ARRAYS:
             x = NewData(str(path), path_of_record)
-        data, opened = self._predictor.open(x, notes.append)
+        data, opened = model.predictor.open(x, notes.append)
         names = record.targets if record else class_names(run.recipe.get("load-input"), None)
         column = data.inputs[0]
         values = np.empty((1, column.spec.size), column.spec.dtype)
         samples = []
-        first = range(min(data.length, MAX_SAMPLES))
-        # `run` is lazy: samples after the last number are not predicted.
-        for k, outputs in zip(first, self._predictor.run(data), strict=False):
+        # Outputs are computed when they are asked for: those of later samples are not.
+        for k, outputs in enumerate(islice(model.predictor.run(data), MAX_SAMPLES)):
             column.read([k], values)
             y = outputs[0].reshape(-1).copy()
             samples.append(
@@ -146,18 +157,22 @@ class RunModel(Closing):
         if opened is not None:
             opened.show_remarks(notes.append)
         notes = [with_name(note, path, name) for note in notes]
-        model = os.path.basename(trained) or f"weights of {BEST}, the best epoch so far"
-        return Predictions(name, samples, data.length, model, notes)
+        used = os.path.basename(model.trained) or f"weights of {BEST}, the best epoch so far"
+        return Predictions(name, samples, data.length, used, notes)
 
     def close(self) -> None:
         """Ends the worker threads."""
-        if self._predictor is not None:
-            self._predictor.close()
-        self._predictor = self._model = self._loaded = None
+        if self._loaded is not None:
+            self._loaded.predictor.close()
+        self._loaded = None
 
-    def _load(self, run: Run) -> None:
-        """Loads the model if its file is another than before."""
-        path = model_of(run) or str(run.path / BEST)
+    def _load(self, run: Run) -> _LoadedModel:
+        """Returns the model, loaded again if its file is another than before.
+
+        The run may write the trained model at any time, so that its path is looked up only once.
+        """
+        trained = model_of(run)
+        path = trained or str(run.path / BEST)
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -166,17 +181,18 @@ class RunModel(Closing):
                 "the first epoch."
             ) from None
         stamp = path, status.st_mtime_ns, status.st_size
-        if stamp == self._loaded:
-            return
+        if self._loaded is not None and self._loaded.stamp == stamp:
+            return self._loaded
         self.close()
-        if "adapters" in run.recipe and path == str(run.path / BEST):
+        if "adapters" in run.recipe and not trained:
             raise OdtError(
                 f"{run.path.name}: with adapters, the model must be complete to predict. Wait for "
                 "the end of the run."
             )
-        self._model = load_model(path) if model_of(run) else best_model(run)
-        self._predictor = ModelPredictor(self._model, batch_size=1)
-        self._loaded = stamp
+        model = load_model(trained) if trained else best_model(run)
+        record = read_record(file_of(model))
+        self._loaded = _LoadedModel(trained, stamp, record, ModelPredictor(model, batch_size=1))
+        return self._loaded
 
 
 def record_of(run: Run) -> Record | None:
@@ -185,18 +201,30 @@ def record_of(run: Run) -> Record | None:
     Raises:
         OdtError: if the file that may hold it cannot be read.
     """
-    path = _data_record(run)
+    trained = model_of(run)
+    stored = read_record(file_of(trained)) if trained else None
+    path = _data_record(run, stored)
     if path is not None:
         return load_record(path)
-    model = model_of(run) or run.recipe.get("model")
-    return read_record(file_of(str(model))) if model else None
+    model = run.recipe.get("model")
+    return read_record(file_of(str(model))) if model and not trained else stored
 
 
-def _data_record(run: Run) -> str | None:
-    """Returns the path of the training data if their JSON file has a record."""
+def _data_record(run: Run, stored: Record | None) -> str | None:
+    """Returns the path of the training data if their JSON file has the record of a run.
+
+    The record in the trained model comes first, as in `odt predict`, and that of the model before
+    training, which may be of other data, last.
+
+    Args:
+        run: the run.
+        stored: record of the trained model; None for none.
+    """
     path = run.recipe.get("load-input")
-    sidecar = read_sidecar(path) if isinstance(path, str) else None
-    return str(path) if sidecar and "kind" in sidecar.recipe else None
+    if stored is not None or not isinstance(path, str):
+        return None
+    sidecar = read_sidecar(path)
+    return path if sidecar and "kind" in sidecar.recipe else None
 
 
 def _has_classes(record: Record) -> bool:
