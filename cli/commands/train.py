@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from odt.cli.main import quick_imports
+from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.exports import export_options
@@ -61,6 +62,7 @@ from odt.errors import LostFileError
 @selection_options
 @sparse_option
 @cache_options
+@adapters_option
 @export_options
 @checkpoint_option
 @validation_options

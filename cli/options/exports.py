@@ -2,9 +2,7 @@
 
 import click
 
-from odt.cli.options.adapters import adapters_option
 from odt.cli.options.rows import declare, declared_options
-from odt.cli.options.sections import combine
 from odt.cli.options.types import OutputPath
 from odt.core.options.option import EXPORT
 from odt.dataclass import dataclass
@@ -90,11 +88,8 @@ class ExportOptions:
         return self.export_weights == "float"
 
 
-export_options = combine(adapters_option, declared_options(ExportOptions))
-# Options of commands that train the clients of a federation.
-model_options = combine(
-    adapters_option,
-    declared_options(
-        ExportOptions, "export_adapters", "export_circle", "export_tflite", "export_onnx"
-    ),
+export_options = declared_options(ExportOptions)
+# Those of a federation.
+federation_exports = declared_options(
+    ExportOptions, "export_adapters", "export_circle", "export_tflite", "export_onnx"
 )

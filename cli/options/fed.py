@@ -2,7 +2,8 @@
 
 import click
 
-from odt.cli.options.exports import model_options
+from odt.cli.options.adapters import adapters_option
+from odt.cli.options.exports import federation_exports
 from odt.cli.options.rows import keyword_options
 from odt.cli.options.sections import combine, option
 from odt.cli.options.types import OutputPath
@@ -87,5 +88,6 @@ output_options = combine(
         metavar="FILE",
         help="Save a checkpoint (.odt) after each round.",
     ),
-    model_options,
+    adapters_option,
+    federation_exports,
 )
