@@ -58,8 +58,8 @@ class ExportOptions:
         "--export-weights",
         type=click.Choice(["as-stored", "float"]),
         show_default="as-stored",
-        help="Type of exported weights that the model file stores as float16 or int8: the "
-        "stored type, or float32.",
+        help="Type of exported weights that the model stores as float16, integers or sparse: the "
+        "stored type, or float32. With float, activations of integers become float32 too.",
     )
     preprocessing: bool = declare(
         EXPORT,

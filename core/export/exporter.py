@@ -81,7 +81,8 @@ def export_model(
         path: the file to write.
         file_format: circle or tflite; None for the model's format.
         info: training info to store in a circle+; None keeps the training info of the model.
-        float_weights: whether to store float16 and int8 weights as float32.
+        float_weights: whether to store float16, integer and sparse weights as float32; activations
+            of integers become float32 too.
         record: preprocessing record to store; None leaves metadata as it is.
         quantizations: tensor index → new scales and zero points, with weights that are integers as
             the file stores them.

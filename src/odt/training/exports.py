@@ -33,7 +33,8 @@ def export(
         session: model, options and memory.
         path: path of the new file.
         file_format: "tflite", "circle" or "onnx"; None for that of the suffix or of the model.
-        float_weights: whether to store float16 and int8 weights of the model as float32.
+        float_weights: whether to store float16, integer and sparse weights as float32; activations
+            of integers become float32 too.
         training_info: whether to add training info.
         record: preprocessing record to store; None for none.
     """

@@ -463,7 +463,8 @@ class Trainer(Closing):
             path: path of the new file.
             file_format: "tflite" or "circle", to which ONNX models are converted; "onnx" for an
                 ONNX model. None for the format that the path's suffix names, or else the model's.
-            float_weights: whether to store float16 and int8 weights of the model as float32.
+            float_weights: whether to store float16, integer and sparse weights as float32;
+                activations of integers become float32 too.
             training_info: whether to add training info: a circle+ file.
             preprocessing: whether to store the preprocessing record of the training data in the
                 model's metadata, so that `odt predict` takes raw photos, sounds or tables.
