@@ -8,11 +8,10 @@ from odt.core.planning.schedule import Schedule
 from odt.dataclass import dataclass
 from odt.kernels.native.library import is_available
 
-# Values of a gradient from which on workers meet, instead of each having a sum of its own: once
-# in a step if there is no sum at all, and in each run if there is one.
-LARGE = 2**14
-LARGE_IN_EACH_RUN = 2**18
-WORTHWHILE = 2**18  # values of all of these gradients from which on workers meet
+# Values of a gradient for which workers meet, instead of each adding it to a sum of its own.
+LARGE = 2**14  # if they update the parameter: one meeting in a step
+LARGE_IN_EACH_RUN = 2**18  # if they add the gradient to a shared sum: a meeting in each run
+WORTHWHILE = 2**18  # values of all these gradients together; below, workers do not meet
 # Values that the sums of all workers may have beside one sum, so that none waits for another in
 # each run: MobileNetV2's classifier takes 5 MB and 2 to 4 % less time (batch 8 and 32, two cores).
 SPARE = 2**21
@@ -61,47 +60,59 @@ def gradient_sums(
     one_run_each = schedule.batch <= schedule.micro_batch * schedule.workers
     if schedule.workers == 1 and one_run_each and not keep:
         return GradientSums(immediate=plan.parameters)
-    places = {e.parameter: k for k, e in enumerate(plan.entries) if isinstance(e, Delivery)}
-    at_once = one_run_each and not keep and in_parts
-    least = LARGE if at_once else LARGE_IN_EACH_RUN
-    meet = schedule.workers > 1 and is_available()
-    met = {name: k for name, k in places.items() if meet and _is_large(plan, k, least)}
-    specs = plan.trained_specs
-    added = added_in_calls(plan)
-    spare = SPARE - (schedule.workers - 1) * sum(specs[n].size for n in added if n in met)
-    if not at_once and spare >= 0:
-        met = {name: k for name, k in met.items() if name not in added}
-    if sum(specs[name].size for name in met) < WORTHWHILE:
-        met = {}
-    immediate = {name for name, k in met.items() if at_once and is_whole(plan, k)}
+    updates = one_run_each and not keep and in_parts
+    met = _met_parameters(plan, schedule.workers, updates=updates)
+    immediate = {name for name, k in met.items() if updates and owns_whole(plan, k)}
     return GradientSums(
-        separate=tuple(name for name in places if name not in met),
+        separate=tuple(name for name in plan.parameters if name not in met),
         shared=tuple(name for name in met if name not in immediate),
         immediate=tuple(name for name in met if name in immediate),
-        in_calls=frozenset(name for name in added if name not in met),
+        in_calls=added_in_calls(plan).difference(met),
     )
 
 
-def _is_large(plan: Plan, k: int, least: int) -> bool:
-    """Whether entry k delivers at least so many values, of float32 and in the arena."""
-    entry = plan.entries[k]
-    assert isinstance(entry, Delivery)
-    spec = plan.values[entry.gradient].spec
-    in_arena = plan.values[plan.root(entry.gradient)].region is Region.ARENA
-    return in_arena and spec.size >= least and spec.dtype == "float32"
+def _met_parameters(plan: Plan, workers: int, *, updates: bool) -> dict[str, int]:
+    """Returns the parameters for whose gradients workers meet, each with the entry of its delivery.
+
+    Args:
+        plan: plan for a micro-batch of a training step.
+        workers: number of workers.
+        updates: whether they update parameters where they meet, once in a step.
+    """
+    if workers == 1 or not is_available():
+        return {}
+    least = LARGE if updates else LARGE_IN_EACH_RUN
+    met = {
+        entry.parameter: k
+        for k, entry in enumerate(plan.entries)
+        if isinstance(entry, Delivery) and _is_large(plan, entry, least)
+    }
+    sizes = {name: spec.size for name, spec in plan.trained_specs.items()}
+    if not updates:
+        added = added_in_calls(plan) & met.keys()
+        if (workers - 1) * sum(sizes[name] for name in added) <= SPARE:
+            met = {name: k for name, k in met.items() if name not in added}
+    return met if sum(sizes[name] for name in met) >= WORTHWHILE else {}
+
+
+def _is_large(plan: Plan, delivery: Delivery, least: int) -> bool:
+    """Whether a gradient has `least` values or more, of float32 and in the arena."""
+    spec = plan.values[delivery.gradient].spec
+    region = plan.values[plan.root(delivery.gradient)].region
+    return region is Region.ARENA and spec.size >= least and spec.dtype == "float32"
 
 
 def sole_calls(plan: Plan) -> dict[str, int]:
     """Returns the entries that compute gradients of whole parameters, by name of the parameter.
 
-    Only those of which nothing but the delivery reads the gradient.
+    These are entries whose gradient nothing but its delivery reads.
     """
     uses: dict[str, list[int]] = {plan.root(name): [] for name in plan.gradients.values()}
     calls = {}
     for k, entry in enumerate(plan.entries):
         for root in {plan.root(name) for name in entry.touched} & uses.keys():
             uses[root].append(k)
-        if isinstance(entry, Delivery) and is_whole(plan, k):
+        if isinstance(entry, Delivery) and owns_whole(plan, k):
             first, *others = uses[plan.root(entry.gradient)]
             if others == [k]:
                 calls[entry.parameter] = first
@@ -137,8 +148,8 @@ def in_arena(plan: Plan) -> Plan:
     return replace(plan, values={**plan.values, **moved}) if sums else plan
 
 
-def is_whole(plan: Plan, k: int) -> bool:
-    """Whether entry k delivers the gradient of all of a parameter, and may destroy it."""
+def owns_whole(plan: Plan, k: int) -> bool:
+    """Whether entry k delivers the gradient of a whole parameter, and may destroy it."""
     entry = plan.entries[k]
     assert isinstance(entry, Delivery)
     parameter, gradient = (plan.values[n] for n in (entry.parameter, entry.gradient))
