@@ -29,7 +29,7 @@ static depthwise_layout layout_of(const window_walk *g, const depthwise_form *fo
   if (g->stride_w > 1 || depth * merged > MERGED) merged = 1;
   depthwise_layout l = {depth * merged, (g->taps_h * g->taps_w + QUAD - 1) / QUAD, 0, 0, 0, 0};
   int64_t reach = g->col_taps[g->taps_w - 1] + 1;
-  l.block = width * (QUAD * form->weight * l.quads + 8);
+  l.block = width * (QUAD * form->weight * l.quads + TABLE_HEAD);
   l.tables = (l.period + width - 1) / width * l.block;
   l.columns = (DEPTHWISE_BYTES - l.tables) / g->taps_h - SLACK - reach * depth;
   l.columns = l.columns < 0 ? 0 : l.columns / (g->stride_w * depth) + 1;
@@ -63,7 +63,7 @@ static void fill_table(const product_job *c, const depthwise_job *d, int64_t fir
   int64_t depth = c->g->depth, taps = c->g->taps_h * c->g->taps_w, width = form->width;
   int32_t *start = (int32_t *)to;
   float *m = (float *)to + width;
-  uint8_t *weights = to + 8 * width;
+  uint8_t *weights = to + TABLE_HEAD * width;
   for (int64_t lane = 0, channel = first; lane < width; lane++) {
     int64_t at = lane % 16 / 4 * (width / 4) + lane / 16 * 4 + lane % 4;
     start[at] = c->start[channel];
@@ -72,7 +72,7 @@ static void fill_table(const product_job *c, const depthwise_job *d, int64_t fir
     m[at] = c->m[channel];
     channel = channel + 1 < depth ? channel + 1 : 0;
   }
-  memset(weights, 0, d->layout.block - 8 * width);
+  memset(weights, 0, d->layout.block - TABLE_HEAD * width);
   for (int64_t tap = 0; tap < taps; tap++) {
     uint8_t *row = weights + (tap / QUAD * QUAD * form->weight + tap % QUAD) * width;
     for (int64_t lane = 0, channel = first, run; lane < width; lane += run, channel = 0) {

@@ -10,7 +10,8 @@
 #define SHORT_RUN 16 /* bytes that are copied at once, also where fewer are needed */
 #define SLACK 64     /* bytes that vectors may read and write after a buffer */
 #define DEPTHWISE_BYTES (3 * TILE_BYTES) /* of tables and lines of a depthwise convolution */
-#define MERGED 640 /* results with tables of their own, at most, unless it has more channels */
+#define TABLE_HEAD 8 /* bytes for each result in a table before the weights: start and m */
+#define MERGED 640   /* results with tables of their own, at most, unless it has more channels */
 
 typedef struct {
   const uint8_t *x;

@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) void NAME(interleave)(const VECTOR 
   to[3] = V(unpackhi_epi16)(c, d);
 }
 
-/* Interleaves the weights of a vector's table, of which each four taps are side by side. */
+/* Interleaves the weights of a table, so that those of four taps of a result are side by side. */
 static void NAME(order_weights)(uint8_t *to, int64_t quads) {
   for (; quads; quads--) {
     VECTOR rows[QUAD], sides[QUAD];
@@ -24,12 +24,13 @@ static void NAME(order_weights)(uint8_t *to, int64_t quads) {
   }
 }
 
-/* WIDTH results: x[t] + at is the vector of tap t. The numbers are hi − zero, zero − lo and lo. */
+/* WIDTH results: x[t] + at is the vector of tap t. */
 static inline __attribute__((always_inline)) VECTOR NAME(results)(const uint8_t *const *x,
                                                                   int64_t at, const uint8_t *table,
-                                                                  int64_t quads, FLOATS most,
-                                                                  VECTOR zero, VECTOR lo) {
-  const uint8_t *w = table + 8 * WIDTH;
+                                                                  int64_t quads,
+                                                                  FLOATS hi_less_zero,
+                                                                  VECTOR zero_less_lo, VECTOR lo) {
+  const uint8_t *w = table + TABLE_HEAD * WIDTH;
   const float *m = (const float *)table + WIDTH;
   VECTOR s[QUAD], v[QUAD], sides[QUAD];
   for (int j = 0; j < QUAD; j++) s[j] = LOAD(table + j * WIDTH);
@@ -39,22 +40,23 @@ static inline __attribute__((always_inline)) VECTOR NAME(results)(const uint8_t 
     for (int j = 0; j < QUAD; j++, w += WIDTH * WEIGHT_BYTES) s[j] = ADD_QUADS(s[j], sides[j], w);
   }
   for (int j = 0; j < QUAD; j++, m += WIDTH / 4) /* products above hi could overflow */
-    s[j] = V(cvtps_epi32)(V(min_ps)(V(mul_ps)(V(cvtepi32_ps)(s[j]), V(loadu_ps)(m)), most));
-  VECTOR low = V(adds_epi16)(V(packs_epi32)(s[0], s[1]), zero);
-  VECTOR high = V(adds_epi16)(V(packs_epi32)(s[2], s[3]), zero);
+    s[j] = V(cvtps_epi32)(V(min_ps)(V(mul_ps)(V(cvtepi32_ps)(s[j]), V(loadu_ps)(m)), hi_less_zero));
+  VECTOR low = V(adds_epi16)(V(packs_epi32)(s[0], s[1]), zero_less_lo);
+  VECTOR high = V(adds_epi16)(V(packs_epi32)(s[2], s[3]), zero_less_lo);
   return V(add_epi8)(V(packus_epi16)(low, high), lo); /* packing raises what is below 0 */
 }
 
-/* `size` bytes of consecutive results: x[t] is the line of tap t where the first one reads it. */
-static void NAME(line)(const product_job *c, const depthwise_layout *l, const uint8_t *tables,
-                       const uint8_t *const *x, uint8_t *y, int64_t size) {
-  FLOATS most = V(set1_ps)((float)(c->hi - c->zero));
-  VECTOR zero = V(set1_epi16)((short)(c->zero - c->lo)), lo = V(set1_epi8)((char)c->lo), rest;
+/* `size` bytes of a row of results: x[t] is where the first result reads the line of tap t. */
+static void NAME(result_row)(const product_job *c, const depthwise_layout *l, const uint8_t *tables,
+                             const uint8_t *const *x, uint8_t *y, int64_t size) {
+  FLOATS hi_less_zero = V(set1_ps)((float)(c->hi - c->zero));
+  VECTOR zero_less_lo = V(set1_epi16)((short)(c->zero - c->lo));
+  VECTOR lo = V(set1_epi8)((char)c->lo), rest;
   int64_t stride = c->g->stride_w, period = l->period, block = l->block, quads = l->quads;
   for (int64_t e = 0; e < size; e += period) {
     const uint8_t *table = tables;
     for (int64_t k = 0; k < period && e + k < size; k += WIDTH, table += block) {
-      VECTOR r = NAME(results)(x, e * stride + k, table, quads, most, zero, lo);
+      VECTOR r = NAME(results)(x, e * stride + k, table, quads, hi_less_zero, zero_less_lo, lo);
       if (e + k + WIDTH <= size) STORE(y + e + k, r); /* the next results replace the rest */
       else rest = r, memcpy(y + e + k, &rest, size - e - k);
     }
@@ -62,7 +64,7 @@ static void NAME(line)(const product_job *c, const depthwise_layout *l, const ui
 }
 
 static const depthwise_form NAME(form) = {WIDTH, WEIGHT_BYTES, LESS, NAME(order_weights),
-                                          NAME(line)};
+                                          NAME(result_row)};
 
 #undef NAME
 #undef WIDTH
