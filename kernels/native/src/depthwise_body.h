@@ -87,9 +87,10 @@ static LEAF void F(depthwise_filter_grid)(const depthwise_job *c, const tap_grid
     }
 }
 
-/* The number of columns is a constant where they are unrolled. */
-static __attribute__((noinline)) void F(depthwise_grids)(const depthwise_job *c, const tap_grid *t,
-                                                         int64_t begin, int64_t end, int64_t cols) {
+/* depthwise_grid for any number of columns, which is a constant where they are unrolled. */
+static __attribute__((noinline)) void F(depthwise_grid_any_cols)(const depthwise_job *c,
+                                                                 const tap_grid *t, int64_t begin,
+                                                                 int64_t end, int64_t cols) {
   if (cols == 3) F(depthwise_grid)(c, t, begin, end, 3);
   else if (cols == 2) F(depthwise_grid)(c, t, begin, end, 2);
   else F(depthwise_grid)(c, t, begin, end, 1); /* or 0, if no tap is inside the image */
@@ -188,7 +189,7 @@ static void F(depthwise_tile)(const depthwise_job *c, const tap_loops *taps, tap
       if (few_channels && c->sums) F(depthwise_filter_rows)(c, t, (int)t->rows, (int)cols);
       else if (few_channels) F(depthwise_rows)(c, t, (int)t->rows, (int)cols);
       else if (c->sums) F(depthwise_filter_grid)(c, t, begin, end, cols);
-      else F(depthwise_grids)(c, t, begin, end, cols);
+      else F(depthwise_grid_any_cols)(c, t, begin, end, cols);
       b += cols;
     } while (b < taps->cols);
     a += t->rows;
@@ -204,7 +205,7 @@ static LEAF void F(depthwise_band)(const depthwise_job *c, const window_walk *g,
   for (int pixels; (pixels = next_tile(g, block, c->x, SUMMED, GROUP - 1, in, out));) {
     tap_loops taps = taps_inside(g, block, 0);
     if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
-    if (c->sums) { /* in which a tap has the vectors of this part, not all channels */
+    if (c->sums) { /* a tap of the sums has the vectors of this part, not all channels */
       taps.w_row = taps.w_row / g->depth * width, taps.w_col = taps.w_col / g->depth * width;
       taps.w_first = block->row.tap * taps.w_row + block->col.tap * taps.w_col;
     }
