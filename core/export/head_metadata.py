@@ -39,7 +39,13 @@ def holds_names(model: Model) -> bool:
 
 
 def kept_metadata(
-    model: Model, inputs: Sequence[int], output: str, names: Sequence[str], tags: bool = False
+    model: Model,
+    inputs: Sequence[int],
+    output: str,
+    names: Sequence[str],
+    *,
+    tags: bool = False,
+    begins: bool = False,
 ) -> tuple[dict[str, bytes], bytes]:
     """Returns the metadata of a model with one new output.
 
@@ -49,6 +55,7 @@ def kept_metadata(
         output: name of the new output.
         names: names of the values of the new output; empty if they are not known.
         tags: whether they name tags, of which a sample may have several, and not classes.
+        begins: whether a TFLite file without TFLite Model Metadata gets them for the names.
 
     Returns:
         Bytes of each entry by name; and a zip archive for the end of the file, empty for none,
@@ -68,7 +75,7 @@ def kept_metadata(
         entries[ENTRY] = replace(record, classes=new_classes, tags=new_tags, loss="").to_bytes()
     content = read_metadata(model)
     if content is None:
-        if not names or model.format != "tflite":
+        if not (begins and names and model.format == "tflite"):
             return entries, b""
         content = {**OWN, "subgraph_metadata": [{}]}
     for graph in content.get("subgraph_metadata", [])[:1]:

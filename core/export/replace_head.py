@@ -197,7 +197,7 @@ def _pack(
     graph["outputs"] = [output]
     name = graph["tensors"][output]["name"]
     entries, archive = kept_metadata(
-        model, inputs, name, head.names, tags=head.activation == "sigmoid"
+        model, inputs, name, head.names, tags=head.activation == "sigmoid", begins=True
     )
     tables.set_metadata(entries)
     tables.model["signature_defs"] = tables.new_signatures(output)

@@ -97,6 +97,14 @@ def _as_circle(path: Path, target: Path) -> Path:
     return target
 
 
+def test_names_need_metadata_that_hold_them() -> None:
+    """A file without metadata gets none: the names stay with the personal model."""
+    old = read_model(str(RESNET))
+    new = larger(old, 2, tuple("abcdefghijkl"))
+    assert new.metadata.keys() == old.metadata.keys()
+    assert "TFLITE_METADATA" not in new.metadata
+
+
 def test_shared_buffers_are_not_changed(tmp_path: Path) -> None:
     builder = ModelBuilder("circle", seed=0)
     x = builder.add_input((1, 4))
