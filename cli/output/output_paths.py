@@ -3,12 +3,11 @@
 import os
 from collections.abc import Collection, Mapping
 
+from odt.core.model.model import OTHER_SUFFIXES
 from odt.errors import OdtError
 
 FORMATS = {".circle": "circle", ".tflite": "tflite"}  # file name extension → model format
-# Other extensions that are no free choice: a model gets one only if its format has it, as .onnx.
-FOREIGN = {".h5", ".hdf5", ".keras", ".onnx", ".pb", ".pt", ".pth", ".ckpt", ".odt"}
-FOREIGN |= {".npy", ".npz", ".csv", ".json", ".zip", ".py"}
+ONNX_ENDING = ".onnx"
 
 
 def check_outputs(
@@ -69,7 +68,7 @@ def check_ending(name: str, path: str, kind: str) -> None:
     """
     expected_ending = f".{kind.rstrip('+')}"
     ending = os.path.splitext(path)[1].lower()
-    if ending in FORMATS.keys() | FOREIGN and ending != expected_ending:
+    if ending in {*FORMATS, ONNX_ENDING, *OTHER_SUFFIXES} and ending != expected_ending:
         raise OdtError(
             f"{name} {path}: must have an extension that fits {kind}, but got {ending}. Give a "
             f"name that ends in {expected_ending}."

@@ -39,6 +39,24 @@ def test_save_converts_and_stores_float_weights(tmp_path: Path) -> None:
     assert "int8" not in {str(t.dtype) for t in after}
 
 
+@pytest.mark.parametrize("name", ["m.h5", "m.PT", "m.npz", "state.odt"])
+def test_names_of_other_kinds_of_files_are_refused(name: str, tmp_path: Path) -> None:
+    rule = r"`path=`: must end in \.tflite or \.circle or \.onnx, but got .*" + name
+    with pytest.raises(odt.OptionError, match=rule):
+        odt.load_model(RESNET).save(tmp_path / name)
+    with odt.Trainer(RESNET) as trainer, pytest.raises(odt.OptionError, match=rule):
+        trainer.export(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_suffixes_select_the_format_in_capitals_too(tmp_path: Path) -> None:
+    with odt.Trainer(RESNET) as trainer:
+        trainer.export(tmp_path / "M.CIRCLE")
+        trainer.export(tmp_path / "m.bin")
+    assert odt.load_model(tmp_path / "M.CIRCLE").format == "circle"
+    assert odt.load_model(tmp_path / "m.bin").format == "tflite"
+
+
 def test_cut_and_join(tmp_path: Path) -> None:
     run("cut", MLP, "--after", "3", "-o", tmp_path / "command-part.circle")
     odt.cut(MLP, after=3).save(tmp_path / "python-part.circle")

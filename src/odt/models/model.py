@@ -10,8 +10,8 @@ import numpy as np
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
-from odt.core.model.model import FORMATS
 from odt.core.model.model import Model as File
+from odt.core.model.model import format_of
 from odt.core.model.training_info import StoredInfo
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
@@ -192,13 +192,13 @@ class Model:
         Raises:
             ModelError: if the other format cannot represent the model, or the file cannot be
                 written.
-            OptionError: if `float_weights` is given for an ONNX model.
+            OptionError: if `float_weights` is given for an ONNX model, or the suffix is that of
+                another kind of file.
             UnsupportedError: if the model cannot be converted.
         """
         from odt.core.export.exporter import export_model
 
-        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".").lower()
-        file_format = suffix if suffix in FORMATS else self.format
+        file_format = format_of(path, self.format)
         adapted = self._lowered.adapted if self._adapters is not None else None
         weights = adapted.merged({}) if adapted else {}
         export_model(self._file, weights, path, file_format, float_weights=float_weights)

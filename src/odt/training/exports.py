@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.stored_values import stored_values
-from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX
+from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX, format_of
 from odt.core.model.record import Record
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
@@ -44,8 +44,7 @@ def export(
     trainer = session.build()
     model = session.recipe.model
     if file_format is None:
-        suffix = os.path.splitext(os.fspath(path))[1].lstrip(".")
-        file_format = suffix if suffix in FORMATS else session.model.format
+        file_format = format_of(path, session.model.format)
     else:
         is_onnx = session.model.format == ONNX
         check_word("file_format", file_format, FORMATS if is_onnx else FLATBUFFERS)

@@ -471,7 +471,7 @@ class Trainer(Closing):
 
         Raises:
             ModelError: if the file cannot be written.
-            OptionError: if there is no such format.
+            OptionError: if there is no such format, or the suffix is that of another kind of file.
         """
         exports.export(
             self.session,
