@@ -1,7 +1,7 @@
 """Predict: compute the outputs of a model for data files."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from odt.progress import Progress
 
 MAX_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 MAX_SHOWN = 5  # outputs of new data that are printed without --top
+PREVIEW = 10  # samples that are printed although a file has all
 ENDINGS = (".npy", ".npz", ".csv")
 
 
@@ -102,7 +103,8 @@ def command(
     record. `--source -` reads camera frames from standard input and prints a line for each.
 
     Prints all values of an output, or with --top only the largest; with --source the five largest
-    with class names, if the record has names. With --output but without --top, nothing is printed.
+    with class names, if the record has names. With --output, nothing is printed, or with --top the
+    first ten samples.
 
     Of a detector, prints boxes: class, score, and x1, y1, x2, y2 in pixels of the photo, or of the
     model's input for data files. --output and --output-index give its outputs.
@@ -118,9 +120,9 @@ def command(
     new = odt.NewData(source, as_record) if source else None
     record = new.record_for(file_of(file)) if new else None
     names = record.names if record else class_names(path, None)
-    shown = top is not None or output is None
     frames = source == STDIN
     k = output_index or 0
+    has_top = top is not None
     with ModelPredictor(
         file, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
     ) as predictor:
@@ -151,17 +153,17 @@ def command(
             if output and output.lower().endswith(".csv")
             else _array_writer(output, predictor.output_names, specs, k, data.length)
         )
-        with writer as append, closing(Progress()) as bar:
-            first = 0
-            for outputs in predictor.run(data):
-                append(outputs)
-                if shown:
-                    rows = outputs[k].reshape(len(outputs[k]), -1)
-                    for number, row in enumerate(rows, first):
-                        click.echo(f"{label(number)}: {_line(row, top, names)}")
-                first += len(outputs[k])
-                if not shown:  # a bar among printed lines would be in their way
-                    bar("predict", first, data.length)
+        printed = data.length
+        if output:
+            printed = min(printed, PREVIEW) if has_top else 0
+
+        def show(number: int, row: Array) -> None:
+            click.echo(f"{label(number)}: {_line(row, top, names)}")
+
+        with writer as append:
+            _write(predictor.run(data), append, show, k, printed, data.length)
+        if 0 < printed < data.length:
+            click.echo(f"{data.length - printed} more samples are in {output}")
         if opened:
             opened.show_remarks(show_note)
 
@@ -179,6 +181,36 @@ def _check_output_options(count: int, path: str | None, index: int | None) -> No
             f"{extension}. Choose one of them with --output-index, or write "
             f"{os.path.splitext(path or '')[0]}.npz."
         )
+
+
+def _write(
+    batches: Iterable[Sequence[Array]],
+    append: Append,
+    show: Callable[[int, Array], None],
+    index: int,
+    printed: int,
+    length: int,
+) -> None:
+    """Writes all outputs, and shows one of them for the first samples.
+
+    Args:
+        batches: the outputs of each batch.
+        append: writes the outputs of a batch.
+        show: called with the number of a sample and its values.
+        index: number of the output to show.
+        printed: number of samples to show.
+        length: number of all samples.
+    """
+    first = 0
+    with closing(Progress()) as bar:
+        for outputs in batches:
+            append(outputs)
+            rows = outputs[index].reshape(len(outputs[index]), -1)
+            for number, row in enumerate(rows[: max(printed - first, 0)], first):
+                show(number, row)
+            first += len(rows)
+            if printed < length and first >= printed:  # a bar among lines would be in their way
+                bar("predict", first, length)
 
 
 def _array_writer(

@@ -51,6 +51,16 @@ def test_one_of_several_outputs_is_an_array(data: Path) -> None:
     assert result.output.splitlines()[2].startswith(f"2: {best} {expected[2, best]:.3f}")
 
 
+def test_top_beside_a_file_shows_the_first_samples(tmp_path: Path) -> None:
+    x, path = tmp_path / "x.npy", tmp_path / "p.npy"
+    np.save(x, np.random.default_rng(0).random((25, 24, 24, 3), np.float32))
+    options = ("--output-index", 1, "--top", 1, "--batch-size", 4)
+    every = predict(RNET, x, *options).output.splitlines()
+    result = predict(RNET, x, *options, "--output", path)
+    assert result.output.splitlines() == [*every[:10], f"15 more samples are in {path}"]
+    assert (len(every), len(np.load(path))) == (25, 25)
+
+
 def test_an_npy_of_several_outputs_is_refused(data: Path) -> None:
     path = data.with_name("p.npy")
     result = predict(RNET, data, "--output", path)
