@@ -1,7 +1,6 @@
 """A checked model: its graph and the other contents of its file. core/formats reads files."""
 
 import mmap
-import os
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -10,7 +9,7 @@ from odt.core.model.sparsity import Sparsity
 from odt.core.model.variables import Key, Variable
 from odt.core.storage.mapped_files import mapped_file
 from odt.dataclass import dataclass
-from odt.errors import OptionError, UnsupportedError
+from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
 
 ONNX = "onnx"
@@ -19,19 +18,6 @@ FORMATS = (*FLATBUFFERS, ONNX)
 # Suffixes of other kinds of files, which no model gets.
 OTHER_SUFFIXES = {".h5", ".hdf5", ".keras", ".pb", ".pt", ".pth", ".ckpt", ".odt"}
 OTHER_SUFFIXES |= {".npy", ".npz", ".csv", ".json", ".zip", ".py"}
-
-
-def format_of(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], default: str) -> str:
-    """Returns the format that the suffix of a new model file names, or else the default.
-
-    Raises:
-        OptionError: if the suffix is that of another kind of file, such as .h5.
-    """
-    suffix = os.path.splitext(os.fsdecode(path))[1].lower()
-    if suffix in OTHER_SUFFIXES:
-        rule = "must end in " + " or ".join(f".{name}" for name in FORMATS)
-        raise OptionError("path", rule, path)
-    return suffix[1:] if suffix[1:] in FORMATS else default
 
 
 @dataclass(frozen=True, slots=True)

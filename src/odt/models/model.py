@@ -10,8 +10,8 @@ import numpy as np
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import Adapters
+from odt.core.model.model import FORMATS, OTHER_SUFFIXES
 from odt.core.model.model import Model as File
-from odt.core.model.model import format_of
 from odt.core.model.training_info import StoredInfo
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
@@ -364,3 +364,16 @@ def read_training_info(model: Model | Path) -> StoredInfo | None:
         ModelError: if the file cannot be read or is damaged.
     """
     return stored_training_info(file_of(model))
+
+
+def format_of(path: Path, default: str) -> str:
+    """Returns the format that the suffix of a new model file names, or else the default.
+
+    Raises:
+        OptionError: if the suffix is that of another kind of file, such as .h5.
+    """
+    suffix = os.path.splitext(os.fsdecode(path))[1].lower()
+    if suffix in OTHER_SUFFIXES:
+        rule = "must end in " + " or ".join(f".{name}" for name in FORMATS)
+        raise OptionError("path", rule, path)
+    return suffix[1:] if suffix[1:] in FORMATS else default

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.integers.stored_values import stored_values
-from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX, format_of
+from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX
 from odt.core.model.record import Record
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError, warn
 from odt.kernels.loss_text import is_plugin
-from odt.models.model import Path
+from odt.models.model import Path, format_of
 from odt.training.session import Session
 
 
