@@ -163,9 +163,29 @@ static int is_sum_of_rows(const map_job *j) {
          m->inputs[0][1] == 1 && m->sizes[0] * m->sizes[1] <= CACHED;
 }
 
+/* Whether the arrays are vectors of one length. */
+static int is_vectors(const map_job *j) {
+  const elementwise_shape *m = j->shape;
+  int is_one = m->rank == 1 && m->y[0];
+  for (int k = 0; k < MAX_INPUTS; k++) is_one &= !j->inputs[k] || m->inputs[k][0];
+  return is_one;
+}
+
+/* One part of vectors. */
+static void map_vectors(const map_job *j, int part, int parts) {
+  int64_t n = j->shape->sizes[0], begin = chunk_begin(n, part, parts);
+  const float *from[MAX_INPUTS];
+  for (int k = 0; k < MAX_INPUTS; k++) from[k] = j->inputs[k] ? j->inputs[k] + begin : 0;
+  run_loop(j, j->y + begin, from, chunk_begin(n, part + 1, parts) - begin);
+}
+
 /* One part: a range of the first axis, or of the columns of a matrix whose rows are summed. */
 static void map_part(void *job, int part, int parts) {
   map_job j = *(const map_job *)job;
+  if (is_vectors(&j)) {
+    map_vectors(&j, part, parts);
+    return;
+  }
   elementwise_shape m = *j.shape;
   int64_t axis = m.rank == 2 && !m.y[0], step = axis ? 2 * MAX_LANES : 1, at[MAX_RANK] = {0};
   int64_t begin = chunk_begin(m.sizes[axis] / step, part, parts) * step;

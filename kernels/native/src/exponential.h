@@ -3,12 +3,14 @@
 /* The nearest integer, for |x| < 2²²: floats of at least 2²³ have no fraction. */
 INLINE float F(round_int)(float x) { return x + 12582912 - 12582912; }
 
-/* 2ⁿ for an integer n from -126 to 127. */
+/* 2ⁿ for an integer n from -126 to 127. The sum holds n in its lowest bits: WebAssembly has a
+   conversion to int32_t only with checks of the range, which take several instructions. */
 INLINE float F(exp2_int)(float n) {
   union {
-    uint32_t bits;
     float value;
-  } power = {((uint32_t)(int32_t)n + 127) << 23};
+    uint32_t bits;
+  } power = {n + 12582912};
+  power.bits = (power.bits + 127) << 23;
   return power.value;
 }
 
@@ -42,13 +44,13 @@ INLINE float F(exp)(float x) {
 
 /* 1 / (1 + e⁻ˣ) without overflow. */
 INLINE float F(logistic)(float x) {
-  float e = F(exp_nonpositive)(x > 0 ? -x : x);
+  float e = F(exp_nonpositive)(-fabsf(x));
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
 /* tanh x from e⁻²ˣ; near 0, where 1 − e⁻²ˣ loses digits, from its series. */
 INLINE float F(tanh)(float x) {
-  float e = F(exp_nonpositive)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
+  float e = F(exp_nonpositive)(-2 * fabsf(x)), far = (1 - e) / (1 + e), q = x * x;
   float near = q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
   return q < 0.09f ? x * (1 + near) : x > 0 ? far : -far;
 }
