@@ -5,6 +5,7 @@ their numbers grow by the same amount with each sample.
 """
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -15,6 +16,10 @@ from odt.core.emit.c_literals import LISTS, array_bytes
 from odt.kernels.native.binding import argument_types
 from odt.kernels.native.regions import Place, address
 from odt.kernels.native.table import Row
+
+# Operands from which on equal structs are one: layers that are unrolled have many, and as each
+# takes stack for a whole pass, those of other layers should have none.
+SHARING = 8
 
 
 class Linear(NamedTuple):
@@ -81,6 +86,19 @@ def grouped(tables: Sequence[Sequence[Row]], others: Sequence[object], least: in
             groups.append(Group(first, end, rows))
             first = end
     return groups
+
+
+def struct_key(a: LinearStruct) -> object:
+    """Returns what structs have in common that are equal for all numbers of samples."""
+    return type(a.struct), tuple(_fields(a.struct)), tuple(a.fields.items())
+
+
+def shared_structs(rows: Sequence[Row]) -> dict[object, LinearStruct]:
+    """Returns the structs of at least SHARING operands, by key."""
+    structs = [a for row in rows for a in row.operands if isinstance(a, LinearStruct)]
+    keys = [struct_key(a) for a in structs]
+    counts = Counter(keys)
+    return {key: a for key, a in zip(keys, structs, strict=True) if counts[key] >= SHARING}
 
 
 def _slopes(tables: Sequence[_Numbers], first: int, end: int) -> list[int]:

@@ -1,12 +1,18 @@
 """The calls of a program as C statements, for any number of samples."""
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from odt.core.emit.batch_sizes import Linear, LinearPlace, LinearStruct
+from odt.core.emit.batch_sizes import (
+    Linear,
+    LinearPlace,
+    LinearStruct,
+    shared_structs,
+    struct_key,
+)
 from odt.core.emit.c_data import DataBlock
 from odt.core.emit.c_literals import Declarations, array_bytes, float_literal
 from odt.core.emit.kernel_files import function_of
@@ -43,9 +49,13 @@ class CallWriter:
         self._regions = ["arena", *weights, *state, *sums]
 
     def statements(self, rows: Sequence[Row]) -> Iterator[str]:
-        """Yields the calls of kernels."""
+        """Yields the calls of kernels, after the structs that many of them read."""
+        structs = shared_structs(rows)
+        names = {key: f"shared_{k}" for k, key in enumerate(structs)}
+        for key, a in structs.items():
+            yield from self._struct(names[key], a)
         for row in rows:
-            yield from self._call(row)
+            yield from self._call(row, names)
 
     def fill(self, run: Pass) -> Iterator[str]:
         """Yields the statements that fill in the samples of a batch."""
@@ -70,14 +80,21 @@ class CallWriter:
         """Returns the address of a place."""
         return f"AT({self._regions[place.region]}, {_integer(place.offset)})"
 
-    def _call(self, row: Row) -> Iterator[str]:
-        """Yields a call, in a block with the structs that depend on the samples."""
+    def _call(self, row: Row, shared: Mapping[object, str]) -> Iterator[str]:
+        """Yields a call, in a block with its own structs that depend on the samples.
+
+        Args:
+            row: the call.
+            shared: names of the structs of many calls, by key.
+        """
         operands: list[str] = []
         declarations: list[str] = []
         for k, (a, kind) in enumerate(zip(row.operands, argument_types(row.name), strict=True)):
             if isinstance(a, LinearStruct):
-                operands.append(f"shape_{k}")
-                declarations += self._struct(f"shape_{k}", a)
+                key = struct_key(a)
+                operands.append(shared.get(key, f"shape_{k}"))
+                if key not in shared:
+                    declarations += self._struct(f"shape_{k}", a)
             else:
                 operands.append(self._operand(a, kind))
         call = f"{function_of(row.name, self._name)}({', '.join(operands)});"

@@ -1,8 +1,12 @@
 """The memory that a C program takes on its device."""
 
+import ctypes
+from collections.abc import Sequence
+
+from odt.core.emit.batch_sizes import shared_structs
 from odt.core.emit.c_data import ALIGNMENT
 from odt.core.emit.kernel_files import source_of
-from odt.core.emit.step_program import StepProgram
+from odt.core.emit.step_program import Pass, StepProgram
 from odt.kernels.native.stack import PROGRAM, STACK
 from odt.kernels.native.target import TARGETS
 
@@ -31,4 +35,12 @@ def stack_nbytes(program: StepProgram, target: str) -> int | None:
     """
     if not TARGETS[target].has_stack_bounds:
         return None
-    return PROGRAM + max(STACK[source_of(kernel)] for kernel in program.kernels)
+    kernels = max(STACK[source_of(kernel)] for kernel in program.kernels)
+    passes = program.train, program.evaluate, program.predict
+    return PROGRAM + kernels + max(map(_shared_nbytes, passes))
+
+
+def _shared_nbytes(passes: Sequence[Pass]) -> int:
+    """Returns the bytes of the structs that many calls of passes read."""
+    tables = [rows for run in passes for rows in (run.forward, run.backward)]
+    return sum(ctypes.sizeof(a.struct) for rows in tables for a in shared_structs(rows).values())
