@@ -9,7 +9,6 @@ import click
 import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.data_folder import data_folder
-from odt.cli.options.drawing import LEAST_SCORE
 from odt.cli.options.evaluation import EvaluationOptions, class_options, sample_options
 from odt.cli.options.new_data import new_data_options, refuse_both, show_note
 from odt.cli.options.rows import group
@@ -33,8 +32,10 @@ from odt.cli.output.spelling import spell
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.data.sources import recorded
+from odt.datasets.boxes.drawing import LEAST_SCORE
 from odt.datasets.contact_sheet import write_sheet
 from odt.errors import OdtError
+from odt.evaluation.box_table import BoxTable
 from odt.evaluation.sample_table import SampleTable, write_csv
 from odt.progress import Progress
 
@@ -88,6 +89,11 @@ def command(
             "--micro-batch: must be left out with --wrong and --per-sample, which run sample by "
             f"sample, but got {micro_batch}."
         )
+    if has_boxes and (options.confusion or options.confusion_csv):
+        raise OdtError(
+            "--confusion, --confusion-csv: must be left out for boxes, which --per-class measures "
+            "by class, but got one of them."
+        )
     files = {
         "--sheet": options.sheet,
         "--per-sample": options.per_sample,
@@ -128,7 +134,7 @@ def command(
     classes = evaluation.classes
     if classes:
         _print_classes(classes, options)
-    if evaluation.results:
+    if evaluation.results and not evaluation.detections:
         names = classes.classes if classes else ()
         table = SampleTable(evaluation.results, names, evaluation.label)
         _print_samples(table, evaluation, options)
@@ -137,18 +143,30 @@ def command(
 def _show_boxes(
     evaluation: odt.Evaluation, detections: "Detections", options: EvaluationOptions
 ) -> None:
-    """Prints the precision of each class and draws boxes, as options select."""
+    """Prints the precision of each class, prints, writes and draws samples, as options select."""
     if options.per_class:
         click.echo(f"\n{detections.per_class()}")
+    results = evaluation.results
+    table = BoxTable(detections, LEAST_SCORE, results.losses if results else None)
+    numbers, which = [*range(min(MAX_DRAWN, evaluation.data.length))], "the first "
+    if options.wrong is not None:
+        numbers, which = detections.worst(LEAST_SCORE)[: options.wrong], "these "
+        click.echo(
+            f"\nthe {len(numbers)} of {evaluation.data.length} samples with the most missed and "
+            f"false boxes, detections of a score of at least {LEAST_SCORE}:"
+        )
+        click.echo("\n".join(table.lines(numbers)))
     if options.sheet is not None:
-        numbers = range(min(options.wrong or MAX_DRAWN, evaluation.data.length))
         boxes = [detections.drawn(n, LEAST_SCORE) for n in numbers]
         inputs = evaluation.data.inputs[0]
         write_sheet(options.sheet, inputs, [str(n) for n in numbers], numbers, boxes)
         click.echo(
-            f"{options.sheet}: the first {len(numbers)} samples with true boxes (dashed) and "
+            f"{options.sheet}: {which}{len(numbers)} samples with true boxes (dashed) and "
             f"detections of a score of at least {LEAST_SCORE}"
         )
+    if options.per_sample is not None:
+        write_csv(options.per_sample, table.rows())
+        click.echo(f"{options.per_sample}: boxes and loss of each sample")
 
 
 def _print_classes(classes: odt.ClassificationReport, options: EvaluationOptions) -> None:

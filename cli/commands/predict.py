@@ -12,7 +12,7 @@ import numpy as np
 import odt
 from odt.cli.options.adapters import added_option
 from odt.cli.options.data_folder import data_folder
-from odt.cli.options.drawing import LEAST_SCORE, draw_options
+from odt.cli.options.drawing import draw_options
 from odt.cli.options.new_data import (
     STDIN,
     camera_frames,
@@ -39,6 +39,7 @@ from odt.core.data.predictions import Append, write_csv, write_npy, write_npz
 from odt.core.model.record import Record
 from odt.core.options.model_options import ModelOptions
 from odt.core.storage.reading import printable
+from odt.datasets.boxes.drawing import LEAST_SCORE
 from odt.errors import OdtError
 from odt.evaluation.detected import detection_reader
 from odt.evaluation.evaluation import class_names

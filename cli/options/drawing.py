@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from odt.cli.options.sections import combine
-
-LEAST_SCORE = 0.5
+from odt.datasets.boxes.drawing import LEAST_SCORE
 
 draw_options = combine(
     click.option(

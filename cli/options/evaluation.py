@@ -42,7 +42,8 @@ class EvaluationOptions:
         type=click.IntRange(1),
         metavar="N",
         help="Print the N most wrong samples: the wrongly predicted ones with the largest loss; "
-        "for values, those with the largest loss.",
+        "for values, those with the largest loss; for boxes, those with the most missed and false "
+        "boxes.",
     )
     sheet: Path | None = declare(
         DATA,
@@ -57,7 +58,8 @@ class EvaluationOptions:
         "--per-sample",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write loss, target and prediction of each sample as CSV.",
+        help="Write loss, target and prediction of each sample as CSV; for boxes, loss and the "
+        "numbers of true, missed and false boxes.",
     )
 
     @property

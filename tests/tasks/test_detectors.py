@@ -11,8 +11,9 @@ from support.random_boxes import random_boxes
 from odt.core.export.model_builder import ModelBuilder
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.kernels.rows.opdef import Array
-from odt.tasks.average_precision import mean_average_precision
-from odt.tasks.centre_f1 import CentreCounts, count_centres
+from odt.tasks.average_precision import count_overlaps, mean_average_precision
+from odt.tasks.box_counts import BoxCounts
+from odt.tasks.centre_f1 import count_centres
 from odt.tasks.detector import Detector
 from odt.tasks.geometry import corners
 from odt.tasks.labels import recorded_slots
@@ -195,6 +196,17 @@ def test_f1_counts_each_box_once() -> None:
         ]
     )
     counts = count_centres(detections, boxes)
-    assert counts == CentreCounts(true=1, false=2, missed=1)
+    assert counts == BoxCounts(true=1, false=2, missed=1)
     assert (counts + counts).f1 == pytest.approx(2 / 5)
-    assert np.isnan(CentreCounts().f1)
+    assert np.isnan(BoxCounts().f1)
+
+
+def test_overlaps_are_counted_by_class() -> None:
+    boxes = np.array([[0, 0, 0, 1, 1], [1, 0, 0, 1, 1], [-1, 0, 0, 0, 0]], np.float32)
+    rows = [
+        [0, 0.6, 0, 0, 1, 0.9],  # the better one has the box
+        [0, 0.9, 0, 0, 1, 0.5],  # half of the box
+        [1, 0.9, 0, 0, 1, 0.49],
+    ]
+    counts = count_overlaps(np.array(rows, np.float32), boxes)
+    assert counts == BoxCounts(true=1, false=2, missed=1)

@@ -191,6 +191,16 @@ class ModelEvaluator(Closing):
             detections=detections,
         )
 
+    def open(self, x: Any, y: Any) -> dataset.DataSet:
+        """Opens samples with their targets; arguments as of `odt.evaluate`."""
+        specs = self._evaluator.runtime
+        if self._detection is None:
+            return samples_of(x, y, specs)
+        data = self._detection.open(x, y, specs, targets=True)
+        if data.targets:
+            self._detection.follow(data)
+        return data
+
     def evaluate(
         self,
         x: Any,
@@ -204,10 +214,7 @@ class ModelEvaluator(Closing):
         """Opens samples and evaluates the model on them; arguments as of `odt.evaluate`."""
         specs = self._evaluator.runtime
         opened: OpenedData | None = None
-        if self._detection is not None and not isinstance(x, NewData):
-            data = self._detection.open(x, y, specs, targets=True)
-            recorded_names = self._detection.names
-        elif isinstance(x, NewData):
+        if isinstance(x, NewData):
             record = x.record_for(self._file)
             recorded_names = record.classes
             opened = open_labelled(x.source, record, specs, show)
@@ -215,15 +222,13 @@ class ModelEvaluator(Closing):
         else:
             stored = read_record(self._file)
             recorded_names = stored.classes if stored else ()
-            data = samples_of(x, y, specs)
+            data = self.open(x, y)
         if not data.targets or (isinstance(x, NewData) and self._detection is not None):
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
             data = with_weights(data, sample_weight, specs)
         if check_data:
             data.check_all()
-        if self._detection is not None:
-            self._detection.follow(data)
         names = class_names(x, y) or recorded_names
         label = None if opened is None else opened.label
         evaluation = self.run(data, names=names, label=label, **options)

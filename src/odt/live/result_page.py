@@ -9,7 +9,7 @@ import numpy as np
 from odt.kernels.rows.opdef import Array
 from odt.live.new_samples import Prediction, Predictions, TableRow
 from odt.runs.page import table
-from odt.runs.sample_sections import png, upright
+from odt.runs.sample_pictures import png, upright
 
 MAX_BARS = 10  # classes of a sample
 MAX_COLUMNS = 200  # numbers of a row

@@ -71,6 +71,11 @@ tr.best td{font-weight:700}
 .sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;margin:0}
 .sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
 background:#202020;border-radius:4px;display:block}
+.photos{grid-template-columns:repeat(auto-fill,minmax(min(100%,256px),1fr))}
+.photos svg{width:100%;aspect-ratio:1;background:#202020;border-radius:4px;display:block}
+.photos rect{fill:none;stroke-width:2px;vector-effect:non-scaling-stroke}
+.photos .true{stroke-dasharray:6 4}
+.photos text{font-weight:600;paint-order:stroke;stroke:#000;stroke-width:.2em}
 .sound img{aspect-ratio:2;object-fit:fill}
 .bad{color:var(--bad)}.warning,.note{border-left:4px solid var(--bad);padding:4px 12px;
 margin:.5em 0;background:var(--card)}.note{border-color:var(--edge)}

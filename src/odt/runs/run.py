@@ -75,8 +75,8 @@ class Run:
     @property
     def names(self) -> list[str]:
         """Names of loss and metrics, without those of validation."""
-        names = dict.fromkeys(n for row in self.rows for n in row if n not in POSITION)
-        return [n for n in names if not n.startswith("val_")]
+        names = (n for row in self.rows for n in row if n not in POSITION)
+        return [*dict.fromkeys(n.removeprefix("val_") for n in names)]
 
     @property
     def trained(self) -> list[Row]:

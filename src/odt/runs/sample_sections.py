@@ -4,9 +4,7 @@ The trained model of the run is evaluated on its validation samples, or on given
 """
 
 import base64
-import struct
 import tempfile
-import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
@@ -20,26 +18,25 @@ from odt.core.checkpoints.resume import read_resume
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
-from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.storage.reading import listed, reading
 from odt.core.training.passes import Seen
 from odt.core.training.sample_results import SampleResults
 from odt.data.run_samples import arrange
-from odt.data.sources import samples_of
-from odt.datasets.contact_sheet import picture
 from odt.errors import OdtError
 from odt.evaluation.classification import ClassificationReport
-from odt.evaluation.evaluation import Evaluation, ModelEvaluator, class_names
+from odt.evaluation.evaluation import Evaluation, ModelEvaluator, class_names, task_of
 from odt.evaluation.sample_table import Label, SampleTable
 from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, load_model
+from odt.runs.box_sections import box_sections
 from odt.runs.page import section
 from odt.runs.page import table as html_table
 from odt.runs.regression_section import regression_section
 from odt.runs.run import BEST, LAST, RECIPE, Run
 from odt.runs.sample_origin import SampleOrigin, origin_of
+from odt.runs.sample_pictures import png, upright
 from odt.training.trainer import Trainer
 
 MAX_RIGHT = 12  # samples predicted right that are shown
@@ -68,28 +65,34 @@ def sample_sections(
     if reason:
         return [section("Samples", f'<p class="pale">{escape(reason)}</p>')]
     progress_of_run = read_resume(run.path / LAST).progress
-    loss = str(run.recipe.get("loss") or progress_of_run.loss) or None
+    task = task_of_run(run, new_data)
+    # Losses of a task have options that depend on the data.
+    loss = str(run.recipe.get("loss") or (not task and progress_of_run.loss) or "") or None
     if loss and is_plugin(loss):
         return [section("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
     model = load_model(path) if path else best_model(run)
     if loss:
         loss = _loss(run, loss)
-    with ModelEvaluator(model, loss=loss, reduction=progress_of_run.reduction) as evaluator:
-        data, order, inputs = open_samples(run, new_data, evaluator.samples, progress_of_run)
+    with ModelEvaluator(
+        model, task=task, loss=loss, reduction=progress_of_run.reduction
+    ) as evaluator:
+        data, order, inputs = open_samples(run, new_data, evaluator, progress_of_run)
         record = read_record(file_of(model))
         names = class_names(*inputs) or (record.classes if record else ())
         evaluation = evaluator.run(
             data,
             order,
             names=names,
-            per_sample=True,
+            per_sample=task is None,
             progress=progress,
         )
     where = "test" if new_data else "validation"
     weights = "" if path else f", weights of {BEST}"
     about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     origin = origin_of(inputs[0], data.inputs[0].spec.size)
+    if evaluation.detections:
+        return box_sections(data, evaluation.detections, origin, about, most)
     targets = origin.targets or (record.targets if record else ())
     return _sections(
         evaluation,
@@ -223,21 +226,26 @@ def best_model(run: Run) -> Model:
     # Windows cannot remove the file, which the model maps.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         model = str(run.recipe.get("model", ""))
-        with Trainer(model, checkpoint=run.path / BEST) as trainer:
+        with Trainer(model, checkpoint=run.path / BEST, task=task_of_run(run)) as trainer:
             path = Path(folder) / f"model.{trainer.model.format}"
             trainer.export(path)
         return load_model(path)
 
 
+def task_of_run(run: Run, new_data: tuple[Any, Any] | None = None) -> str | None:
+    """Returns the task of the training data, or of new inputs and targets."""
+    return (new_data and task_of(*new_data)) or task_of(*map(run.recipe.get, FILES))
+
+
 def open_samples(
-    run: Run, new_data: tuple[Any, Any] | None, specs: SampleSpecs, progress: Progress
+    run: Run, new_data: tuple[Any, Any] | None, evaluator: ModelEvaluator, progress: Progress
 ) -> tuple[DataSet, SampleOrder, tuple[Any, Any]]:
     """Opens samples; returns them, the numbers of those to evaluate, and inputs and targets.
 
     Args:
         run: the run.
         new_data: inputs and targets; None for the validation samples.
-        specs: specs of the model's samples.
+        evaluator: opens them for the model.
         progress: progress of the run, with the seed of its split.
 
     Raises:
@@ -252,7 +260,7 @@ def open_samples(
         inputs, targets = map(str, files)
     else:
         inputs, targets = new_data
-    data = samples_of(inputs, targets, specs)
+    data = evaluator.open(inputs, targets)
     if new_data or has_validation_files:
         return data, range(data.length), (inputs, targets)
     with reading(str(run.path / RECIPE), "must be the recipe of a run", OdtError):
@@ -260,7 +268,7 @@ def open_samples(
         fraction = float(recipe["validation-split"])
     parts = arrange(
         data,
-        specs.losses,
+        evaluator.samples.losses,
         progress.batch * progress.accumulate,
         length=length or None,
         fraction=fraction,
@@ -349,30 +357,3 @@ def samples_shown(
             f'src="data:image/png;base64,{image}"><figcaption>{lines}</figcaption></figure>'
         )
     return f'<div class="samples">{"".join(tiles)}</div>'
-
-
-def upright(row: Array, shape: tuple[int, ...], kind: str) -> Array:
-    """Draws a sample as `picture`; of a spectrogram, time runs from left to right.
-
-    Args:
-        row: the sample, flat.
-        shape: its shape.
-        kind: image, sound or features.
-    """
-    pixels = picture(row, shape)
-    is_spectrogram = kind == "sound" and len(shape) > 1
-    return np.ascontiguousarray(np.rot90(pixels)) if is_spectrogram else pixels
-
-
-def png(pixels: Array) -> bytes:
-    """Encodes bytes (H, W, 3) as PNG."""
-    high, wide, _ = pixels.shape
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checksum = zlib.crc32(kind + content)
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)  # 8 bits, RGB
-    lines = np.pad(pixels.reshape(high, -1), ((0, 0), (1, 0)))  # each line begins with filter 0
-    body = zlib.compress(lines.astype(np.uint8).tobytes(), 9)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")

@@ -6,12 +6,13 @@ thresholds of the intersection over union, 0.50, 0.55 … 0.95, is the mAP. Sour
 pycocotools, without crowds and ranges of areas.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
+from odt.tasks.box_counts import BoxCounts
 from odt.tasks.geometry import overlaps
 
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -50,12 +51,7 @@ class PrecisionCurves:
             detections: detections (K, 6): class, score, y1, x1, y2, x2.
             boxes: true boxes (M, 5): class, y1, x1, y2, x2; rows with a class below 0 are no boxes.
         """
-        boxes = boxes[boxes[:, 0] >= 0].astype(np.float64)
-        detections = detections.astype(np.float64)
-        for number in np.union1d(boxes[:, 0], detections[:, 0]).astype(int).tolist():
-            true = boxes[boxes[:, 0] == number, 1:]
-            guesses = detections[detections[:, 0] == number]
-            guesses = guesses[np.argsort(-guesses[:, 1], kind="stable")[:DETECTIONS]]
+        for number, guesses, true in _by_class(detections, boxes):
             self._boxes[number] = self._boxes.get(number, 0) + len(true)
             self._scores.setdefault(number, []).append(guesses[:, 1])
             self._hits.setdefault(number, []).append(_hits(guesses[:, 2:], true))
@@ -88,6 +84,16 @@ class PrecisionCurves:
         return precisions
 
 
+def _by_class(detections: Array, boxes: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Yields the classes of a photo, each with detections (K, 6), the best first, and boxes."""
+    boxes = boxes[boxes[:, 0] >= 0].astype(np.float64)
+    detections = detections.astype(np.float64)
+    for number in np.union1d(boxes[:, 0], detections[:, 0]).astype(int).tolist():
+        guesses = detections[detections[:, 0] == number]
+        guesses = guesses[np.argsort(-guesses[:, 1], kind="stable")[:DETECTIONS]]
+        yield number, guesses, boxes[boxes[:, 0] == number, 1:]
+
+
 def _hits(guesses: Array, true: Array) -> Array:
     """Returns whether each detection hits a box that no better one hits (thresholds, K)."""
     hits = np.zeros((len(THRESHOLDS), len(guesses)), bool)
@@ -115,3 +121,17 @@ def mean_average_precision(detections: Sequence[Array], boxes: Sequence[Array]) 
     for guesses, true in zip(detections, boxes, strict=True):
         curves.add(guesses, true)
     return curves.value()
+
+
+def count_overlaps(detections: Array, boxes: Array) -> BoxCounts:
+    """Returns the counts of a photo; a true detection overlaps its box by half or more.
+
+    Args:
+        detections: detections (K, 6): class, score, y1, x1, y2, x2.
+        boxes: true boxes (M, 5): class, y1, x1, y2, x2; rows with a class below 0 are no boxes.
+    """
+    counts = BoxCounts()
+    for _, guesses, true in _by_class(detections, boxes):
+        hits = int(_hits(guesses[:, 2:], true)[0].sum())
+        counts += BoxCounts(hits, len(guesses) - hits, len(true) - hits)
+    return counts

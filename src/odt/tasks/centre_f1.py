@@ -5,37 +5,11 @@ A detection is true if its centre is within a true box of its class that no bett
 
 import numpy as np
 
-from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
+from odt.tasks.box_counts import BoxCounts
 
 
-@dataclass(frozen=True, slots=True)
-class CentreCounts:
-    """Counts of detections of a set of photos.
-
-    Attributes:
-        true: detections in a true box.
-        false: other detections.
-        missed: true boxes without a detection.
-    """
-
-    true: int = 0
-    false: int = 0
-    missed: int = 0
-
-    @property
-    def f1(self) -> float:
-        """F1: the harmonic mean of precision and recall; NaN without boxes and detections."""
-        count = 2 * self.true + self.false + self.missed
-        return 2 * self.true / count if count else float("nan")
-
-    def __add__(self, other: "CentreCounts") -> "CentreCounts":
-        return CentreCounts(
-            self.true + other.true, self.false + other.false, self.missed + other.missed
-        )
-
-
-def count_centres(detections: Array, boxes: Array) -> CentreCounts:
+def count_centres(detections: Array, boxes: Array) -> BoxCounts:
     """Returns the counts of a photo.
 
     Args:
@@ -52,4 +26,4 @@ def count_centres(detections: Array, boxes: Array) -> CentreCounts:
         if len(at):
             free[at[0]] = False
             true += 1
-    return CentreCounts(true, len(detections) - true, len(boxes) - true)
+    return BoxCounts(true, len(detections) - true, len(boxes) - true)

@@ -17,13 +17,18 @@ from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.data import sources
 from odt.data.run_samples import Samples
-from odt.datasets.boxes.drawing import DrawnBox, detected_boxes, true_boxes
+from odt.datasets.boxes.drawing import DrawnBox, detected_boxes, name_of, true_boxes
 from odt.errors import DataError, OptionError, one_line
 from odt.kernels.rows.opdef import Array
 from odt.models.model import Model, file_of, lowered_of
-from odt.tasks.average_precision import AveragePrecision, mean_average_precision
+from odt.tasks.average_precision import (
+    AveragePrecision,
+    count_overlaps,
+    mean_average_precision,
+)
+from odt.tasks.box_counts import BoxCounts
 from odt.tasks.box_data import BoxData, class_slots, mean_positives, open_boxes
-from odt.tasks.centre_f1 import CentreCounts, count_centres
+from odt.tasks.centre_f1 import count_centres
 from odt.tasks.heads import head_operators
 from odt.tasks.labels import slot_labels
 from odt.tasks.recognition import detector_of
@@ -209,6 +214,11 @@ class Detections:
         self._detection = detection
         self.rows: dict[int, Array] = {}
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes; empty if they are not known."""
+        return self._detection.names
+
     def see(self, numbers: SampleOrder, outputs: Sequence[Array]) -> None:
         """Decodes the outputs of samples; several threads may call it at once."""
         photos = self._detection.decode(outputs)
@@ -220,18 +230,48 @@ class Detections:
         boxes = [self._detection.boxes(n) for n in numbers]
         return mean_average_precision([self.rows[n] for n in numbers], boxes)
 
-    def centres(self) -> CentreCounts:
+    def centres(self) -> BoxCounts:
         """Returns the counts of centres of the samples so far."""
         counts = (count_centres(rows, self._detection.boxes(n)) for n, rows in self.rows.items())
-        return sum(counts, CentreCounts())
+        return sum(counts, BoxCounts())
+
+    def counts(self, number: int, least: float, label: int | None = None) -> BoxCounts:
+        """Returns the counts of a sample: by overlaps, or by centres for a grid of cells.
+
+        Args:
+            number: number of the sample.
+            least: smallest score of a detection.
+            label: the class that counts; None for all.
+        """
+        rows, boxes = self.rows[number], self._detection.boxes(number)
+        rows = rows[rows[:, 1] >= least]
+        if label is not None:
+            rows, boxes = (a[a[:, 0] == label] for a in (rows, boxes))
+        count = count_centres if self._detection.detector.metric == F1[0] else count_overlaps
+        return count(rows, boxes)
+
+    def worst(self, least: float) -> list[int]:
+        """Returns the numbers of the samples, those with the most missed and false boxes first.
+
+        Args:
+            least: smallest score of a detection.
+        """
+        counts = {number: self.counts(number, least) for number in sorted(self.rows)}
+        return sorted(counts, key=lambda n: -counts[n].missed - counts[n].false)
+
+    def labels(self) -> list[int]:
+        """Returns the numbers of the classes of true boxes and detections, and of named ones."""
+        rows = [a[:, 0] for n in self.rows for a in (self.rows[n], self._detection.boxes(n))]
+        numbers = np.unique(np.concatenate(rows)) if rows else np.zeros(0)
+        named = range(len(self.names))
+        return sorted({*named, *(int(k) for k in numbers if k >= 0)})
 
     def per_class(self) -> str:
         """Returns a table of the average precision of each class, as text."""
-        names = self._detection.names
         lines = ["class                      map   map50"]
         for number, values in self.average_precision().classes.items():
-            name = names[number] if number < len(names) else str(number)
-            lines.append(f"{one_line(name, 24):24s} {values[0]:6.4f}  {values[1]:6.4f}")
+            name = one_line(name_of(number, self.names), 24)
+            lines.append(f"{name:24s} {values[0]:6.4f}  {values[1]:6.4f}")
         return "\n".join(lines)
 
     def drawn(self, number: int, least: float) -> list[DrawnBox]:
@@ -241,9 +281,9 @@ class Detections:
             number: number of the sample.
             least: smallest score of a detection.
         """
-        names, rows = self._detection.names, self.rows[number]
-        true = true_boxes(self._detection.boxes(number), names, dashed=True)
-        return [*true, *detected_boxes(rows[rows[:, 1] >= least], names)]
+        rows = self.rows[number]
+        true = true_boxes(self._detection.boxes(number), self.names, dashed=True)
+        return [*true, *detected_boxes(rows[rows[:, 1] >= least], self.names)]
 
     def metrics(self) -> dict[str, float]:
         """Returns the metrics that are wanted, by name."""

@@ -21,6 +21,7 @@ TEXT = (0, 0, 0)
 EDGE = (255, 255, 255)  # beside the lines, which a picture of the same colour would hide
 PART_OF_SIDE = 40  # the text is this part of a picture's shorter side
 LEAST_TEXT, MOST_TEXT = 10, 40  # pixels
+LEAST_SCORE = 0.5  # of a detection that is drawn, by default
 DASH = 4  # length of a dash and of a gap, in widths of the line
 
 
