@@ -13,6 +13,7 @@ from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    anchors_option,
     budget_option,
     interface_options,
     last_operators_option,
@@ -33,6 +34,7 @@ from odt.core.options.model_options import ModelOptions
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@anchors_option
 @data_folder("train")
 @data_options
 @sequence_options

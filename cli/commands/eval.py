@@ -15,6 +15,7 @@ from odt.cli.options.rows import group
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    anchors_option,
     check_data_option,
     interface_options,
     loss_options,
@@ -48,6 +49,7 @@ MAX_DRAWN = 16  # samples on a sheet of boxes
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@anchors_option
 @data_folder("test")
 @data_options
 @new_data_options

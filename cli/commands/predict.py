@@ -25,6 +25,7 @@ from odt.cli.options.rows import group
 from odt.cli.options.sample_files import input_option
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    anchors_option,
     interface_options,
     model_argument,
     require,
@@ -57,6 +58,7 @@ ENDINGS = (".npy", ".npz", ".csv")
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@anchors_option
 @data_folder("test")
 @input_option
 @new_data_options

@@ -21,6 +21,7 @@ from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.run_dir import in_run_dir, run_logs, run_options
 from odt.cli.options.sample_files import data_options, validation_options
 from odt.cli.options.shared import (
+    anchors_option,
     budget_option,
     checkpoint_option,
     hyper_parameter_options,
@@ -45,6 +46,7 @@ from odt.errors import LostFileError
 @click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
 @interface_options
+@anchors_option
 @max_detections_option
 @data_folder("train", validated=True)
 @data_options

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import SampleOrder, Weights
+from odt.core.data.protocol import SampleOrder, Scales, Weights
 from odt.core.data.sample_weights import check_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -60,7 +60,8 @@ class DataSet:
         self.sample_weights = weights
         self.weights: Weights | None = None
         if weights is not None or position_weights:
-            self.weights = Weights(weights, bool(position_weights))
+            scales = Scales.POSITIONS if position_weights else Scales.SAMPLES
+            self.weights = Weights(weights, scales)
         self.columns = columns = self.inputs + self.targets + self.position_weights
         self._target_checks = tuple(checks) or (check_finite,) * len(self.targets)
         self.checks = (

@@ -27,7 +27,7 @@ class JoinedSamples:
         scales = max(scales_of(first.weights), scales_of(second.weights))
         if scales:
             samples = _joined(first.weights, second.weights, border, length)
-            self.weights = Weights(samples, positions=scales is Scales.POSITIONS)
+            self.weights = Weights(samples, scales)
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples, all from one source, into the arrays, one row each."""
@@ -45,7 +45,8 @@ class JoinedSamples:
     ) -> None:
         """Reads samples of a source, and fills in weights of positions that it does not have."""
         count = len(targets)
-        if scales_of(source.weights) < scales_of(self.weights) is Scales.POSITIONS:
+        scales = scales_of(self.weights)
+        if scales_of(source.weights) < scales and scales >= Scales.POSITIONS:
             count //= 2
         source.read(samples, inputs, targets[:count])
         for weights in targets[count:]:

@@ -18,11 +18,15 @@ class SampleOrders(Protocol):
 
 
 class Scales(IntEnum):
-    """What has a factor of its own in a loss. Finer factors serve data with coarser weights."""
+    """What has a factor of its own in a loss. Finer factors serve data with coarser weights.
+
+    Values have factors in losses that are sums over values alone, such as huber.
+    """
 
     BATCH = 0
     SAMPLES = 1
     POSITIONS = 2
+    VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +35,16 @@ class Weights:
 
     Attributes:
         samples: weight of each sample by its number, (N,); None for 1.
-        positions: whether `read` gives weights of the positions of each target, too.
+        scales: what has a weight; `read` gives those of positions and values of each target.
     """
 
     samples: Array | None = None
-    positions: bool = False
+    scales: Scales = Scales.SAMPLES
 
 
 def scales_of(weights: Weights | None) -> Scales:
     """Returns what must have a factor of its own for data with such weights."""
-    if weights is None:
-        return Scales.BATCH
-    return Scales.POSITIONS if weights.positions else Scales.SAMPLES
+    return Scales.BATCH if weights is None else weights.scales
 
 
 class Data(Protocol):
@@ -58,8 +60,8 @@ class Data(Protocol):
         Args:
             samples: numbers of the samples.
             inputs: an array for each input.
-            targets: an array for each target. With weights of positions, the arrays (samples,
-                positions) of the weights follow, one for each target.
+            targets: an array for each target. With weights of positions or values, the
+                arrays (samples, weights) follow, one for each target.
 
         Raises:
             DataError: for values that no loss can use.

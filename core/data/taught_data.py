@@ -33,7 +33,7 @@ class TaughtData:
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each."""
         own, count = self._targets, len(targets)
-        if scales_of(self.weights) is Scales.POSITIONS:
+        if scales_of(self.weights) >= Scales.POSITIONS:
             count //= 2
         weights = targets[count:]
         self._data.read(samples, inputs, (*targets[:own], *weights[:own]))

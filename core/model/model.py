@@ -85,6 +85,7 @@ class Model:
         batch_statistics: whether batch normalizations of an ONNX file are nodes that may use the
             statistics of batches.
         equalized: weights and biases that train from equalized values (core/integers/equalize.py).
+        anchors: anchors of a detector that the user states; empty for those of the file.
         sparse: constant of integers → the sparse constant of which a DENSIFY makes it, where
             activations are quantized (core/lowering/normalize/inline.py).
     """
@@ -113,6 +114,7 @@ class Model:
     sparse: Mapping[int, int] = field(default_factory=dict)
     external: Mapping[int, ExternalSpan] = field(default_factory=dict)
     batch_statistics: bool = False
+    anchors: str = ""
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""

@@ -59,6 +59,14 @@ class ModelOptions:
         "sample. That of the file if left out.",
         metavar="N",
     )
+    anchors: str | None = option(
+        None,
+        Form("text", "mediapipe: and strides"),
+        DATA,
+        "Anchors of a detector whose file has none, such as BlazeFace: mediapipe:8,16,16,16 are "
+        "those of MediaPipe's layers with these strides.",
+        metavar="TEXT",
+    )
     adapters: Any = option(
         None,
         File(),

@@ -39,7 +39,7 @@ class Loss:
             return (1,)
         if self.scales is Scales.SAMPLES:
             return x.shape[:1]
-        return (math.prod(positions(x)),)
+        return (math.prod(positions(x)) if self.scales is Scales.POSITIONS else x.size,)
 
 
 def positions(x: TensorSpec) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, Scales
 from odt.core.runtime.batch import Fill, Look, NotFiniteError
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.program import Program, Samples
@@ -350,7 +350,7 @@ def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
             return
         scales = [scale.reshape(count, -1, copy=False) for scale in samples.scales]
         factors = [scale[0, 0].item() for scale in scales]
-        arrays = scales if weights.positions else ()
+        arrays = scales if weights.scales >= Scales.POSITIONS else ()
         data.read(numbers, samples.inputs, (*samples.targets, *arrays))
         for scale, factor in zip(arrays, factors, strict=False):
             np.multiply(scale, factor, out=scale)

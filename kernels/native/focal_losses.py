@@ -22,12 +22,13 @@ def _of_logits(attrs: Any, s: Specs) -> bool:
 
 
 def _workspace(*like_x: str, smooths: bool = True) -> Callable[[Any, Specs], Specs]:
-    """Makes the workspace: names of arrays like x, and a value for each row and each sample."""
+    """Makes the workspace: names of arrays like x, and a value for each row, sample and scale."""
 
     def workspace(attrs: Any, s: Specs) -> Specs:
         x = s["x"]
         smooth = {"smooth": x} if smooths and attrs.label_smoothing else {}
-        rows = TensorSpec((max(x.size // x.shape[-1], x.shape[0]),), FLOAT)
+        count = max(x.size // x.shape[-1], x.shape[0], s["scale"].size)
+        rows = TensorSpec((count,), FLOAT)
         return {**dict.fromkeys(like_x, x), **smooth, "sums": rows}
 
     return workspace

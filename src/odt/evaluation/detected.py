@@ -22,7 +22,7 @@ from odt.errors import DataError, one_line
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import Detector
 from odt.tasks.labels import recorded_slots, slot_labels
-from odt.tasks.recognition import detector_of
+from odt.tasks.recognition import anchors_text, detector_of
 
 MAX_NAME = 80  # characters of a class name
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -92,7 +92,7 @@ def detection_reader(
     if detector is None or not set(detector.tensors) <= set(tensors):
         return None
     boxes = record.boxes if record else {}
-    if not (boxes or asked or read_post_process(file)):
+    if not (boxes or asked or anchors_text(file) or read_post_process(file)):
         return None
     slots = recorded_slots(boxes)
     if slots and max(slots) < detector.slots:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -283,6 +284,7 @@ def load_model(
     sequence_length: int | None = None,
     return_sequences: bool = False,
     max_detections: int | None = None,
+    anchors: str | None = None,
 ) -> Model:
     """Reads a model file.
 
@@ -302,6 +304,8 @@ def load_model(
             (N, sequence_length, …), instead of those of the last one, (N, …).
         max_detections: largest number of boxes that a detector with TFLite_Detection_PostProcess
             returns for a sample, in files that are written; None for that of the file.
+        anchors: anchors of a detector whose file has none, such as "mediapipe:8,16,16,16": those of
+            MediaPipe's layers with these strides; None for those of the file.
 
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
@@ -316,6 +320,8 @@ def load_model(
         from odt.core.export.detection_counts import with_max_detections
 
         file = with_max_detections(file, max_detections)
+    if anchors is not None:
+        file = replace(file, anchors=anchors)
     if adapters is None:
         return Model(file)
     from odt.core.export.adapter_file import read_adapters

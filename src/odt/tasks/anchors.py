@@ -16,15 +16,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from odt.core.data.protocol import Scales
 from odt.core.formats.flatbuffer.detection_postprocess import PostProcess, read_post_process
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import real_boxes, slots_text
-from odt.tasks.geometry import areas, corners, suppress
+from odt.tasks.geometry import areas, best_detections, corners
 from odt.tasks.matching import decode, encode, match
 
-DETECTIONS = 100  # of a photo in metrics
 FOCAL = "binary_focal_crossentropy:apply_class_balancing=True"
 
 
@@ -57,6 +57,7 @@ class AnchorDetector:
     """
 
     metric = "map"
+    scales = Scales.POSITIONS
     trains_heads = True
 
     def __init__(
@@ -116,17 +117,9 @@ class AnchorDetector:
         return match(self._anchor_boxes, boxes[:, 1:], self._anchor_areas)
 
     def _detections(self, codes: Array, scores: Array) -> Array:
-        """Returns the detections of a photo; boxes of different classes do not suppress others."""
         boxes = decode(codes[:, :4], self.post.anchors, self._scales)
-        parts = []
-        for number, column in enumerate(self._class_columns):
-            values = scores[:, column]
-            at = np.flatnonzero(values > self.post.score_threshold)
-            at = at[suppress(boxes[at], values[at], self.post.iou_threshold, DETECTIONS)]
-            parts.append(np.column_stack((np.full(len(at), number), values[at], boxes[at])))
-        rows = np.concatenate(parts).astype(np.float32)
-        best: Array = rows[np.argsort(-rows[:, 1], kind="stable")[:DETECTIONS]]
-        return best
+        by_class, post = scores[:, self._class_columns], self.post
+        return best_detections(boxes, by_class, post.score_threshold, post.iou_threshold)
 
     def __str__(self) -> str:
         return (

@@ -39,7 +39,7 @@ class BoxData(DataSet):
     """Inputs and boxes of the same samples, for a detector.
 
     Its one column of targets holds the boxes. `read` gives the targets of the detector's outputs
-    and the weights of their positions.
+    and the weights of their positions or values.
 
     Args:
         inputs: one column for each model input.
@@ -58,7 +58,7 @@ class BoxData(DataSet):
         weights: Array | None = None,
     ) -> None:
         super().__init__(inputs, (boxes,), (box_check(detector.slots),), weights)
-        self.weights = Weights(weights, positions=True)
+        self.weights = Weights(weights, detector.scales)
         self.detector, self._order = detector, order
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -86,7 +86,7 @@ class BoxData(DataSet):
         return rows
 
     def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
-        """Writes targets and position weights of boxes (N, M, 5) in the order of the losses."""
+        """Writes targets and weights of boxes (N, M, 5) in the order of the losses."""
         count = len(self._order)
         by_tensor: list[Array] = [boxes] * (2 * count)
         for k, place in enumerate(self._order):

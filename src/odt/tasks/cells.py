@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from odt.core.data.protocol import Scales
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import real_boxes, slots_text
@@ -29,6 +30,7 @@ class CellDetector:
     """
 
     metric = "f1"
+    scales = Scales.POSITIONS
     trains_heads = False
 
     def __init__(

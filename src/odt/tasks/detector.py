@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from odt.core.data.protocol import Scales
 from odt.kernels.rows.opdef import Array
 
 
@@ -26,6 +27,10 @@ class Detector(Protocol):
         """Whether by default only the last layers train."""
 
     @property
+    def scales(self) -> Scales:
+        """What has weights: the positions of its tensors, or each of their values."""
+
+    @property
     def metric(self) -> str:
         """Name of the metric of its detections."""
 
@@ -41,12 +46,13 @@ class Detector(Protocol):
         """Returns the number of positions with a box in a photo with boxes (M, 5)."""
 
     def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
-        """Writes targets and position weights.
+        """Writes targets and weights.
 
         Args:
             boxes: boxes (N, M, 5) of N photos: class, y1, x1, y2, x2 as fractions of the photo;
                 rows of the class −1 are none.
-            targets: targets (N, …) of each tensor, then the weights (N, positions) of each.
+            targets: targets (N, …) of each tensor, then the weights of each: (N, positions), or
+                (N, …) of all values.
         """
 
     def decode(self, outputs: Sequence[Array]) -> list[Array]:

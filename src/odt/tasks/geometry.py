@@ -4,6 +4,7 @@ import numpy as np
 
 from odt.kernels.rows.opdef import Array
 
+DETECTIONS = 100  # of a photo in metrics
 CANDIDATES = 400  # highest scores of a class that suppression looks at
 
 
@@ -66,3 +67,22 @@ def suppress(boxes: Array, scores: Array, iou: float, most: int) -> Array:
                 stays[k + 1 :] = False
     numbers: Array = order[stays]
     return numbers
+
+
+def best_detections(boxes: Array, scores: Array, least: float, iou: float) -> Array:
+    """Returns detections (K, 6): class, score, box; boxes of a class suppress no others.
+
+    Args:
+        boxes: boxes (N, 4).
+        scores: their scores (N, C) of each class.
+        least: scores of detections are above it.
+        iou: largest intersection over union of two boxes of a class.
+    """
+    parts = []
+    for number, values in enumerate(scores.T):
+        at = np.flatnonzero(values > least)
+        at = at[suppress(boxes[at], values[at], iou, DETECTIONS)]
+        parts.append(np.column_stack((np.full(len(at), number), values[at], boxes[at])))
+    rows = np.concatenate(parts).astype(np.float32)
+    best: Array = rows[np.argsort(-rows[:, 1], kind="stable")[:DETECTIONS]]
+    return best

@@ -10,6 +10,7 @@ from odt.core.export.remedies import before_decoder, largest_part, what_trains
 from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR as POST_PROCESS
 from odt.core.lowering.unsupported import UnsupportedNode, unsupported_node
 from odt.core.model.graph import Graph
+from odt.core.model.model import Model as File
 from odt.core.model.onnx import PREFIX
 from odt.core.model.runtime_rules import litert_note
 from odt.core.options.analysis_options import CHECK_OPTIONS
@@ -142,7 +143,7 @@ def check(
         lines.add(*describe_refusals(refused, part))
         return CheckResult(False, tuple(map(str, refused)), could_train=part, text=str(lines))
     check_arguments(options, Trainer.__init__, Trainer.fit)
-    if is_detector(lowered.file.graph) and options.get("loss") is None:
+    if is_detector(lowered.file) and options.get("loss") is None:
         options = {"task": "boxes", **options}
     with open_session(source, single_runs=True, **options) as session:
         core = session.build()
@@ -200,9 +201,9 @@ def check(
     return replace(result, trains=trains, findings=texts, forecast=forecast, text=str(lines))
 
 
-def is_detector(graph: Graph) -> bool:
-    """Whether a model ends in the post-processing of a detector, which learns from boxes alone."""
-    return any(node.op == POST_PROCESS for node in graph.nodes)
+def is_detector(model: File) -> bool:
+    """Whether a model ends in the post-processing of a detector, or anchors are stated for it."""
+    return bool(model.anchors) or any(node.op == POST_PROCESS for node in model.graph.nodes)
 
 
 def _samples(session: Session, x: Any, y: Any, seed: int) -> tuple[Data, int]:

@@ -43,7 +43,7 @@ def constant_loss(data: DataSet, samples: Array, losses: Sequence[tuple[str, Ten
         samples: numbers of the samples to look at.
         losses: name of each loss, and the spec of one sample of its output.
     """
-    if len(losses) != 1 or scales_of(data.weights) is Scales.POSITIONS:
+    if len(losses) != 1 or scales_of(data.weights) >= Scales.POSITIONS:
         return math.nan
     (column,) = data.targets
     name, output = losses[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.dataset import DataSet
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.protocol import SampleOrder, Scales
 from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.record import Record
@@ -31,7 +31,8 @@ from odt.tasks.box_data import BoxData, class_slots, mean_positives, open_boxes
 from odt.tasks.centre_f1 import count_centres
 from odt.tasks.heads import head_operators
 from odt.tasks.labels import slot_labels
-from odt.tasks.recognition import detector_of
+from odt.tasks.recognition import ANCHORS, anchors_text, detector_of
+from odt.tasks.stated_anchors import EXAMPLE, find_outputs
 from odt.training.trainable import Trainable
 
 F1 = ("f1", "f1_score")  # as users and the command line spell it
@@ -59,6 +60,11 @@ class Detection:
         self._file = file_of(model)
         detector = detector_of(self._file)
         if detector is None:
+            if find_outputs(self._file):
+                raise OptionError(
+                    "anchors",
+                    f"must be given, such as {EXAMPLE}, since {self._file.path} holds none",
+                )
             raise OptionError(
                 "task",
                 "boxes need a model that ends in TFLite_Detection_PostProcess, or in "
@@ -101,8 +107,14 @@ class Detection:
 
         Args:
             options: the options of the user.
+
+        Raises:
+            OptionError: if a user gives losses for a detector that weighs single values.
         """
         if options.get("loss") is not None or options.get("output_losses"):
+            if self.detector.scales is Scales.VALUES:
+                rule = "must be left out for a detector whose anchors are stated"
+                raise OptionError("loss, output_losses", rule)
             return {}
         losses = self.detector.losses
         pairs = zip(self._outputs, self.detector.tensors, strict=True)
@@ -161,14 +173,19 @@ class Detection:
         return ", ".join(f"{one_line(name, 40)} in slot {slot}" for name, slot in pairs)
 
     def recorded(self, record: Record | None) -> Record | None:
-        """Returns a preprocessing record with the slots of the classes, if they are not in order.
+        """Returns a preprocessing record with stated anchors, and slots of classes out of order.
 
         Args:
             record: record of the data; None for none.
         """
-        if record is None or self._slots == tuple(range(len(self._slots))):
-            return record
-        return replace(record, boxes={**record.boxes, "slots": list(self._slots)})
+        if record is None:
+            return None
+        facts: dict[str, Any] = {}
+        if self._slots != tuple(range(len(self._slots))):
+            facts["slots"] = list(self._slots)
+        if text := anchors_text(self._file):
+            facts[ANCHORS] = text
+        return replace(record, boxes={**record.boxes, **facts}) if facts else record
 
     def follow(self, data: DataSet, border: int = 0, second: DataSet | None = None) -> None:
         """Sets the data whose true boxes detections are compared with.

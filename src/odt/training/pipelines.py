@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from odt.core.data.column import Column
 from odt.core.data.protocol import Data, Scales, scales_of
 from odt.core.model.graph import LoweredGraph
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.data.run_samples import Samples
 from odt.kernels.rows.opdef import TensorSpec
@@ -45,8 +46,7 @@ def pipeline_of(
         _sample_shapes(graph, tensor, column)
         for tensor, column in zip(graph.inputs, samples.data.inputs, strict=True)
     ]
-    has_positions = scales_of(data.weights) is Scales.POSITIONS
-    weights = runtime.position_specs if has_positions else ()
+    weights = weight_specs(runtime, scales_of(data.weights))
     return InputPipeline(
         data,
         samples.order.samples,
@@ -57,6 +57,13 @@ def pipeline_of(
         augmentations=augmentations,
         seed=samples.order.seed,
     )
+
+
+def weight_specs(specs: SampleSpecs | Runtime, scales: Scales) -> tuple[TensorSpec, ...]:
+    """Returns the specs of the weights of one sample that `read` gives, for each loss."""
+    if scales is Scales.VALUES:
+        return tuple(output for _, output in specs.losses)
+    return specs.position_specs if scales is Scales.POSITIONS else ()
 
 
 def _sample_shapes(graph: LoweredGraph, tensor: int, column: Column) -> list[tuple[int, ...]]:

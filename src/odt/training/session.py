@@ -35,7 +35,7 @@ from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.native.target import other_target
 from odt.models.model import Model
 from odt.training import option_forms as forms
-from odt.training.pipelines import batches_nbytes
+from odt.training.pipelines import batches_nbytes, weight_specs
 from odt.training.teacher import Teacher, outputs_nbytes
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Session(Closing):
         """
         if not augment:
             return 0
-        weights = self.samples.position_specs if scales is Scales.POSITIONS else ()
+        weights = weight_specs(self.samples, scales)
         specs = (*self.samples.input_specs, *self.samples.target_specs, *weights)
         if self.teacher is not None:
             _, output = self.samples.losses[0]
