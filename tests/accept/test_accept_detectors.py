@@ -1,7 +1,8 @@
 """Detectors learn the boxes of complete data sets; LiteRT and pycocotools are the judges.
 
 Raccoons and blood cells of `DATA/data/boxes`, Google's uint8 SSD of `DATA/data/models/boxes`, and
-the FOMO of OpenMV's repository, if `FOMO` names its file. Needs pycocotools 2.0.11.
+the FOMO of OpenMV's repository, if `FOMO` names its file. Needs pycocotools 2.0.11. PyTorch trains
+the same heads in the environment of ONNX Runtime's training examples.
 """
 
 import io
@@ -15,21 +16,31 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import pytest
 from support.accept_data import complete
-from support.detection_judge import coco_precision, litert_detections, with_max_detections
+from support.detection_judge import (
+    coco_precision,
+    litert_detections,
+    litert_outputs,
+    with_max_detections,
+)
+from support.detector_features import write_heads
+from support.paths import ROOT
 from support.random_boxes import random_boxes, random_photos
 
+import odt
 from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
 from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.average_precision import mean_average_precision
+from odt.tasks.centre_f1 import CentreCounts, count_centres
 from odt.tasks.recognition import detector_of
 
 pytestmark = pytest.mark.accept
+TORCH = ROOT / ".venv" / "tutorials" / "bin" / "python"
 
 SIZE, EPOCHS, SEEDS = 300, 12, (0, 1, 2)
 MEMORY = 350  # MB of a process that trains the heads on 205 photos
@@ -196,6 +207,54 @@ def test_the_ssd_learns_blood_cells_in_little_memory(tmp_path: Path) -> None:
     assert peak <= MEMORY
 
 
+def test_torch_is_not_ahead_on_the_same_features(tmp_path: Path) -> None:
+    """Each epoch of odt is followed by one of PyTorch, each in one thread."""
+    assert TORCH.exists(), f"{TORCH} must have torch: make .venv/tutorials/ready"
+    train, test = raccoons(tmp_path / "data", ssd())
+    heads, out = tmp_path / "heads", tmp_path / "out.tflite"
+    detector = write_heads(heads, ssd(), (train.photos(), train.boxes()), test.photos(), [0])
+    command = [TORCH, ROOT / "tests" / "support" / "torch_heads.py", heads]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as peer:
+        assert peer.stdin is not None
+        assert peer.stdout is not None
+        assert peer.stdout.readline() == "ready\n"
+        turns = Turns(peer.stdin, peer.stdout)
+        trainer = odt.Trainer(ssd(), task="boxes", cache_frozen="ram", workers=1)
+        trainer.fit(train.inputs, train.targets, epochs=EPOCHS, seed=1, callbacks=turns, verbose=0)
+        trainer.export(out)
+        peak = float(peer.communicate()[0])
+    with np.load(f"{heads}.out.npz") as file:
+        theirs = coco_precision(detector.decode([file["codes"], file["scores"]]), test.boxes())
+    mine = coco_precision(litert_detections(out, list(test.photos()), [0]), test.boxes())
+    print(f"raccoons: odt {mine}, torch {theirs} with {peak:.0f} MB")
+    print(f"best epoch: odt {min(turns.odt):.2f} s, torch {min(turns.torch):.2f} s")
+    assert theirs[1] - mine[1] <= 0.03
+
+
+class Turns(odt.Callback):
+    """Orders an epoch of PyTorch after each of odt.
+
+    Attributes:
+        odt, torch: processor time of each epoch in seconds.
+    """
+
+    def __init__(self, orders: IO[str], answers: IO[str]) -> None:
+        self._orders, self._answers = orders, answers
+        self.odt: list[float] = []
+        self.torch: list[float] = []
+
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+        self._start = time.process_time()
+
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+        self.odt.append(time.process_time() - self._start)
+        self._orders.write("\n")
+        self._orders.flush()
+        self.torch.append(float(self._answers.readline()))
+
+
 def test_fomo_learns_white_blood_cells(tmp_path: Path) -> None:
     fomo = Path(os.environ.get("FOMO", ""))
     if not fomo.is_file():
@@ -212,6 +271,13 @@ def test_fomo_learns_white_blood_cells(tmp_path: Path) -> None:
     print(f"FOMO: F1 {score:.3f} in {seconds:.0f} s")
     assert score >= 0.89
     assert seconds <= 60
+    detector = detector_of(read_model(out))
+    assert detector is not None
+    photos = np.fromfile(test.inputs, np.uint8).reshape(-1, 96, 96, 3)
+    boxes = np.fromfile(test.targets, np.float32).reshape(len(photos), -1, 5)
+    (grid,) = litert_outputs(out, (photos.astype(np.int16) - 128).astype(np.int8))
+    counts = map(count_centres, detector.decode([grid]), boxes)
+    assert sum(counts, CentreCounts()).f1 == pytest.approx(score, abs=1e-4)
 
 
 def test_blazeface_learns_raccoons(tmp_path: Path) -> None:

@@ -38,6 +38,23 @@ def litert_detections(path: Path, inputs: Sequence[Array], slots: Sequence[int])
     return detections
 
 
+def litert_outputs(path: Path, inputs: Array) -> list[Array]:
+    """Returns the real values of each output of a quantized file for inputs (N, …)."""
+    interpreter = Interpreter(str(path), num_threads=2)
+    interpreter.allocate_tensors()
+    (image,) = interpreter.get_input_details()
+    details = interpreter.get_output_details()
+    outputs: list[list[Array]] = [[] for _ in details]
+    for x in inputs:
+        interpreter.set_tensor(image["index"], x[np.newaxis])
+        interpreter.invoke()
+        for rows, detail in zip(outputs, details, strict=True):
+            scale, zero = detail["quantization"]
+            values = interpreter.get_tensor(detail["index"])
+            rows.append((values.astype(np.float32) - zero) * np.float32(scale))
+    return [np.concatenate(rows) for rows in outputs]
+
+
 def with_max_detections(path: Path, count: int, copy: Path) -> Path:
     """Writes a copy of a file whose post-processing returns more detections."""
     post = read_post_process(read_model(path))
