@@ -8,6 +8,7 @@ from odt.dataclass import dataclass
 
 CLASSES = 1  # output of the post-processing operator
 CODES = 4  # numbers of a box
+PROBABILITIES = ("SOFTMAX", "LOGISTIC")  # operators of the scores of cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,14 @@ def class_scores(model: Model) -> ClassScores | None:
 
 
 def _cells(graph: Graph) -> ClassScores | None:
-    """Returns the scores of a grid of cells, as of FOMO: the output (1, H, W, C) of a SOFTMAX."""
+    """Returns the probabilities (1, H, W, C) of a grid of cells, as of FOMO."""
     (y, *others) = graph.outputs
     shape = graph.tensors[y].spec.shape
     last = producer(graph, y)
-    if last is not None and last.op == "DEQUANTIZE":
+    while last is not None and last.op in ("QUANTIZE", "DEQUANTIZE"):
         last = producer(graph, last.inputs[0])
     is_grid = len(shape) == 4 and shape[1] * shape[2] > 1 and shape[3] > 1
-    if others or not is_grid or last is None or last.op != "SOFTMAX":
+    if others or not is_grid or last is None or last.op not in PROBABILITIES:
         return None
     return ClassScores(y, shape[3], 1, 0, "cell")
 

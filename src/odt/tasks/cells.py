@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from odt.core.data.protocol import Scales
+from odt.core.export.class_scores import PROBABILITIES
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import real_boxes, slots_text
@@ -125,7 +126,7 @@ def recognize(model: Model) -> CellDetector | None:
     while tensor in makers and makers[tensor].op in ("QUANTIZE", "DEQUANTIZE"):
         tensor = makers[tensor].inputs[0]
     activation = makers[tensor].op if tensor in makers else ""
-    if len(image) != 4 or len(output) != 4 or activation not in ("SOFTMAX", "LOGISTIC"):
+    if len(image) != 4 or len(output) != 4 or activation not in PROBABILITIES:
         return None
     height, width, classes = output[1:]
     if min(height, width, classes) < 2 or image[1] < STRIDE * height:

@@ -161,7 +161,7 @@ def test_a_shape_that_boxes_share_stays_theirs(tmp_path: Path) -> None:
     assert boxes.shape == (1, 10, 4)
 
 
-def cells(dtype: str) -> bytes:
+def cells(dtype: str, op: str) -> bytes:
     """A model that ends in a grid (1, 4, 3, 2) of cells, as FOMO; its input is a feature map."""
     b = ModelBuilder("tflite", 1)
     shape = (2, 1, 1, 8)
@@ -186,7 +186,8 @@ def cells(dtype: str) -> bytes:
     y = b.add_operator(
         "CONV_2D", (x, w, bias), (1, 4, 3, 2), dtype=kind, stride_w=1, stride_h=1, padding=1
     )
-    p = b.add_operator("SOFTMAX", (y,), (1, 4, 3, 2), dtype=kind, beta=1.0)
+    options: Any = {"beta": 1.0} if op == "SOFTMAX" else {}
+    p = b.add_operator(op, (y,), (1, 4, 3, 2), dtype=kind, **options)
     if scales:
         scales[y] = [0.05], [scales[x][1][0]]
         scales[p] = [1 / 256], [0 if dtype == "uint8" else -128]
@@ -207,11 +208,12 @@ def real(model: Model, tensor: int, values: np.ndarray | None = None) -> np.ndar
     return (data.astype(np.float64) - q.zero_point.reshape(shape)) * q.scale.reshape(shape)
 
 
+@pytest.mark.parametrize("op", ["SOFTMAX", "LOGISTIC"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8"])
-def test_a_grid_of_cells(dtype: str, tmp_path: Path) -> None:
+def test_a_grid_of_cells(dtype: str, op: str, tmp_path: Path) -> None:
     """Weights and biases are stored in the types of the old ones."""
     path = tmp_path / "cells.tflite"
-    path.write_bytes(cells(dtype))
+    path.write_bytes(cells(dtype, op))
     new = replaced(path)
     layer = next(n for n in new.graph.nodes if n.op == "CONV_2D")
     constants = [
@@ -228,7 +230,8 @@ def test_a_grid_of_cells(dtype: str, tmp_path: Path) -> None:
     assert bias == pytest.approx([old_bias, -4.6, -4.6], abs=1e-2)
     x = random_inputs(path, 1)
     logits = real(new, layer.inputs[0], x[0]) @ weights[:, 0, 0].T + bias
-    expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    expected = np.exp(logits)
+    expected /= expected.sum(axis=-1, keepdims=True) if op == "SOFTMAX" else 1 + expected
     (y,) = litert(tmp_path / "new.tflite", x)
     tolerance = 1e-6 if dtype == "float32" else 1e-4 if dtype == "float16" else 0.03
     output = new.graph.outputs[0]
@@ -398,7 +401,7 @@ def test_max_detections_is_checked(detector: Path, tmp_path: Path) -> None:
     with pytest.raises(OdtError, match=r"must be a whole number of at least 1"):
         odt.load_model(detector, max_detections=0)
     path = tmp_path / "cells.tflite"
-    path.write_bytes(cells("float32"))
+    path.write_bytes(cells("float32", "SOFTMAX"))
     result = run("convert", path, tmp_path / "out.tflite", "--max-detections", 20)
     assert result.exit_code == 1
     assert "--max-detections: must be left out for a model that does not end in" in result.stderr
