@@ -13,12 +13,13 @@ def head_operators(graph: Graph, tensors: Collection[int]) -> tuple[int, ...]:
         tensors: outputs of the heads.
     """
     makers = {i: node for node in graph.nodes for i in node.outputs}
+    stored = {i: node.inputs[0] for i, node in makers.items() if node.op == "DEQUANTIZE"}
     heads, rest, seen = set[int](), list(tensors), set(tensors)
     while rest:
         node = makers.get(rest.pop())
         if node is None:
             continue
-        if any(_is_weight(graph, i) for i in node.inputs):
+        if any(_is_weight(graph, stored.get(i, i)) for i in node.inputs):
             heads.add(node.origin)
             continue
         new = [i for i in node.inputs if i not in seen]
