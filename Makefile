@@ -68,8 +68,10 @@ else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
-else ifneq ($(filter $(ONLY),mcu detectors),)
+else ifeq ($(ONLY),mcu)
 accept:
+else ifeq ($(ONLY),detectors)
+accept: .venv/references .venv/tutorials/ready
 else ifneq ($(filter $(ONLY),compile wasm browser),)
 accept: .venv/wheels
 else
