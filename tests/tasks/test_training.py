@@ -1,5 +1,6 @@
 """Detectors learn boxes: losses, what trains, exports in LiteRT, refusals."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,37 @@ def test_damaged_boxes_are_refused(model: Path, changes: Mapping[str, float], me
         trainer.fit(images, boxes, check_data=True)
 
 
+def test_classes_that_the_data_do_not_name_are_refused(model: Path, tmp_path: Path) -> None:
+    images, boxes = photos(3, 0, classes=1)
+    other = boxes.copy()
+    other[1, 0, 0] = 2  # the model has a slot for it
+    one = saved(tmp_path, "one", (images, boxes), classes=["red"])
+    rule = r"sample 1: classes must be whole numbers below 1, the number of classes, .* 0 is 2"
+    with odt.Trainer(model, task="boxes") as trainer:
+        trainer.fit(*one)
+        with pytest.raises(DataError, match=rule):
+            trainer.evaluate(images, other)
+    wrong = saved(tmp_path, "wrong", (images, other), classes=["red"])
+    with pytest.raises(DataError, match=rule):
+        odt.evaluate(model, *wrong, task="boxes")
+
+
+def test_a_warning_counts_boxes_without_rows_that_are_none(model: Path) -> None:
+    images, boxes = photos(4, 0)
+    rows = np.full((4, 20, 5), [-1, 0, 0, 0, 0], np.float32)
+    rows[:, : boxes.shape[1]] = boxes
+    with warnings.catch_warnings(record=True) as caught, odt.Trainer(model, task="boxes") as t:
+        warnings.simplefilter("always")
+        t.fit(images, rows)
+    assert not [w for w in caught if "a photo has" in str(w.message)]
+    rows[2, :11] = boxes[0, 0]
+    with (
+        odt.Trainer(model, task="boxes") as t,
+        pytest.warns(odt.OdtWarning, match="y: a photo has 11 boxes, .* returns at most 10"),
+    ):
+        t.fit(images, rows)
+
+
 def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
     images, boxes = photos(3, 0)
     with odt.Trainer(model, task="boxes") as trainer:
@@ -207,6 +239,8 @@ def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
             trainer.fit(images, boxes[..., :4])
         with pytest.raises(DataError, match="must have the boxes of all 3 samples, but has"):
             trainer.fit(images, boxes[:2])
+        with pytest.raises(DataError, match="must have the boxes of all 3 samples, but has"):
+            trainer.fit(images, boxes[:0])
         with pytest.raises(OptionError, match=r"augment.*must keep boxes on their objects"):
             trainer.fit(images, boxes, augment="mixup")
     many = saved(tmp_path, "many", (images, boxes), classes=["a", "b", "c", "d"])

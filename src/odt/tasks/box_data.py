@@ -46,6 +46,7 @@ class BoxData(DataSet):
         boxes: boxes (N, M, 5).
         detector: encodes the boxes.
         order: for each output with a loss, its place in the detector's tensors.
+        classes: number of classes that boxes may have.
         weights: weight of each sample; None for 1.
     """
 
@@ -55,11 +56,12 @@ class BoxData(DataSet):
         boxes: Column,
         detector: Detector,
         order: Sequence[int],
+        classes: int,
         weights: Array | None = None,
     ) -> None:
-        super().__init__(inputs, (boxes,), (box_check(detector.slots),), weights)
+        super().__init__(inputs, (boxes,), (box_check(classes),), weights)
         self.weights = Weights(weights, detector.scales)
-        self.detector, self._order = detector, order
+        self.detector, self._order, self._classes = detector, order, classes
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples; encodes their boxes unless targets are empty."""
@@ -101,7 +103,7 @@ class BoxData(DataSet):
 
     def without_inputs(self) -> "BoxData":
         """Returns the data set with its boxes only."""
-        return BoxData((), self.targets[0], self.detector, self._order, self.sample_weights)
+        return self._with((), self.sample_weights)
 
     def with_weights(
         self, weights: Array | None, position_weights: Sequence[Column] = ()
@@ -113,7 +115,18 @@ class BoxData(DataSet):
         """
         if position_weights:
             raise DataError("sample_weight: must be one weight for each sample (N,) of boxes.")
-        return BoxData(self.inputs, self.targets[0], self.detector, self._order, weights)
+        return self._with(self.inputs, weights)
+
+    def most_boxes(self) -> int:
+        """Returns the largest number of boxes of a sample."""
+        return max(
+            int((rows.reshape(len(rows), -1, VALUES)[..., 0] >= 0).sum(axis=1).max())
+            for _, rows in self.targets[0].blocks()
+        )
+
+    def _with(self, inputs: Sequence[Column], weights: Array | None) -> "BoxData":
+        boxes, detector = self.targets[0], self.detector
+        return BoxData(inputs, boxes, detector, self._order, self._classes, weights)
 
 
 def box_check(classes: int) -> Check:
@@ -129,7 +142,7 @@ def box_check(classes: int) -> Check:
         rules = (
             (
                 (numbers >= classes) | (numbers < -1) | (numbers != np.floor(numbers)),
-                f"classes must be whole numbers below {classes}, those of the model, or -1",
+                f"classes must be whole numbers below {classes}, the number of classes, or -1",
             ),
             (
                 (numbers >= 0) & (~inside | (boxes[..., 1:3] >= boxes[..., 3:]).any(-1)),

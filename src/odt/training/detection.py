@@ -129,6 +129,11 @@ class Detection:
         if y is None or not targets:
             return data
         boxes = open_boxes(y)
+        if boxes.column.length != data.length:
+            raise DataError(
+                f"{boxes.column.name}: must have the boxes of all {data.length} samples, but has "
+                f"those of {boxes.column.length}."
+            )
         if not self._slots:
             self.names = boxes.names
             where = boxes.column.name
@@ -142,21 +147,19 @@ class Detection:
                 f"{boxes.column.name}: must have the classes of the first data, "
                 f"{', '.join(self.names)}, but got {', '.join(boxes.names)}."
             )
-        if boxes.column.length != data.length:
-            raise DataError(
-                f"{boxes.column.name}: must have the boxes of all {data.length} samples, but has "
-                f"those of {boxes.column.length}."
-            )
         # Losses are in the order of the outputs.
         order = sorted(range(len(self._outputs)), key=self._outputs.__getitem__)
-        return BoxData(data.inputs, boxes.column, self.detector, order)
+        return BoxData(data.inputs, boxes.column, self.detector, order, len(self._slots))
 
     def limit_warning(self, data: DataSet) -> str:
         """Returns a warning if the file returns fewer boxes of a photo than data have, or ""."""
         post = read_post_process(self._file)
+        assert isinstance(data, BoxData), "`open` gives no other data"
         (boxes,) = data.targets
-        most = boxes.spec.shape[0]
-        if post is None or most <= post.max_detections:
+        if post is None or boxes.spec.shape[0] <= post.max_detections:
+            return ""
+        most = data.most_boxes()
+        if most <= post.max_detections:
             return ""
         return (
             f"Warning: {boxes.name}: a photo has {most} boxes, but {self._file.path} returns at "
