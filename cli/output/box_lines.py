@@ -33,14 +33,18 @@ def print_boxes(
     data, opened = predictor.open(x, show_note, full_size=True)
     label = opened.label if opened else str
     samples = SamplePictures(data, opened, record)
-    pictures = BoxPictures(draw, reader.names, data.length) if draw else None
+    pictures = None
+    if draw:
+        source = Path(x.source if isinstance(x, odt.NewData) else x)
+        labels = [label(k) for k in range(data.length)]
+        pictures = BoxPictures(draw, reader.names, labels, source)
     number = 0
     for outputs in predictor.run(data):
         for boxes in reader.rows(outputs):
             pixels, rows = samples.place(number, boxes[:top])
             click.echo(f"{label(number)}: {reader.line(rows, *pixels.shape[:2])}")
             if pictures:
-                pictures.write(label(number), pixels, rows)
+                pictures.write(number, pixels, rows)
             number += 1
     if opened:
         opened.show_remarks(show_note)

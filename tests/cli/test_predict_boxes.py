@@ -130,6 +130,28 @@ def test_one_photo_may_have_a_file(detector: Path, photos: Path, tmp_path: Path)
     assert "out.jpg: must be a folder for 2 pictures" in result.stderr
 
 
+def test_pictures_of_photos_of_one_name_differ(
+    detector: Path, photos: Path, tmp_path: Path
+) -> None:
+    data, drawn = record(photos, "stretch"), tmp_path / "drawn"
+    Image.new("RGB", SIZE).save(photos / "a.jpg")
+    result = run("predict", detector, "--as", f"{data}.json", "--source", photos, "--draw", drawn)
+    assert result.exit_code == 0, result.output
+    assert sorted(p.name for p in drawn.iterdir()) == ["a-2.png", "a.png", "more-b.png"]
+
+
+def test_photos_are_not_replaced_by_their_pictures(detector: Path, photos: Path) -> None:
+    data = record(photos, "stretch")
+    Image.new("RGB", SIZE).save(photos / "more" / "a.png")
+    old = {path: path.read_bytes() for path in photos.rglob("*.png")}
+    words = ["predict", detector, "--as", f"{data}.json", "--min-score", 0]
+    for source, folder in ((photos / "a.png", photos), (photos, photos / "more")):
+        result = run(*words, "--source", source, "--draw", folder)
+        assert result.exit_code == 1
+        assert f"{folder}: must be a folder in which no picture replaces a photo" in result.stderr
+    assert {path: path.read_bytes() for path in old} == old
+
+
 def test_outputs_can_still_be_had(detector: Path, photos: Path, tmp_path: Path) -> None:
     data = record(photos, "stretch")
     path = tmp_path / "outputs.npz"

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -145,31 +146,47 @@ class BoxPictures:
     Args:
         path: file of the picture of one sample; a folder for several, which is created.
         names: names of the classes.
-        count: number of samples.
+        labels: name of each sample, such as the path of its photo in a folder.
+        source: the samples: a file, folder or archive.
 
     Raises:
-        DataError: if there are several samples for one file, or the folder cannot be created.
+        DataError: if there are several samples for one file, the folder cannot be created, or a
+            picture would replace a photo of the source.
     """
 
-    def __init__(self, path: Path, names: Sequence[str], count: int) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str], labels: Sequence[str], source: Path
+    ) -> None:
         self._image = pillow()
-        self._path, self._names = path, names
-        self._is_file = path.suffix.lower() in SUFFIXES
-        if self._is_file and count != 1:
-            raise DataError(
-                f"{path}: must be a folder for {count} pictures, but got the name of a file."
-            )
-        if not self._is_file:
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as e:
-                raise DataError(unwritable(path, e, "folder")) from e
+        self._names = names
+        if path.suffix.lower() in SUFFIXES:
+            if len(labels) != 1:
+                raise DataError(
+                    f"{path}: must be a folder for {len(labels)} pictures, but got the name of a "
+                    "file."
+                )
+            self._paths = [path]
+            return
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise DataError(unwritable(path, e, "folder")) from e
+        self._paths = [path / f"{name}.png" for name in picture_names(labels)]
+        present = {p.resolve() for p in self._paths if p.exists()}
+        if present:
+            folder = source if source.is_dir() else source.parent
+            replaced = sorted(present & {(folder / label).resolve() for label in labels})
+            if replaced:
+                raise DataError(
+                    f"{path}: must be a folder in which no picture replaces a photo, but "
+                    f"{replaced[0].name} is one. Give another folder."
+                )
 
-    def write(self, label: str, pixels: Array, rows: Array) -> None:
+    def write(self, number: int, pixels: Array, rows: Array) -> None:
         """Writes the picture of a sample.
 
         Args:
-            label: its name, such as the path of its photo in a folder.
+            number: number of the sample.
             pixels: the picture (H, W, 3).
             rows: its detections (K, 6).
         """
@@ -178,10 +195,26 @@ class BoxPictures:
         if scale > 1:
             image = image.resize(tuple(round(n * scale) for n in image.size))
         draw_boxes(image, detected_boxes(rows, self._names))
-        path = self._path
-        if not self._is_file:
-            parts = Path(label).with_suffix("").parts
-            path /= "-".join(part for part in parts if part not in ("..", "/")) + ".png"
+        path = self._paths[number]
         data = io.BytesIO()
         image.save(data, "PNG" if path.suffix.lower() == ".png" else "JPEG")
         write_atomically(path, [data.getvalue()], DataError)
+
+
+def picture_names(labels: Sequence[str]) -> list[str]:
+    """Returns a name for the picture of each sample, without folders and suffix.
+
+    Pictures of the same name, such as those of a.png and a.jpg, get a number: a, a-2.
+
+    Args:
+        labels: name of each sample.
+    """
+    names: dict[str, None] = {}
+    for label in labels:
+        parts = Path(label).with_suffix("").parts
+        name = first = "-".join(part for part in parts if part not in ("..", "/"))
+        numbers = count(2)
+        while name in names:
+            name = f"{first}-{next(numbers)}"
+        names[name] = None
+    return [*names]
