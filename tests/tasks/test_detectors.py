@@ -153,6 +153,19 @@ def test_detections_are_those_of_litert(tmp_path: Path) -> None:
     assert detections[:, 2:] == pytest.approx(boxes[0][: len(detections)], abs=1e-5)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e4])
+def test_boxes_that_are_not_finite_are_no_detections(value: float) -> None:
+    model = detector(small_detector(CLASSES))
+    codes = np.zeros((1, 160, 4), np.float32)
+    scores = np.full((1, 160, CLASSES + BACKGROUND), 0.1, np.float32)
+    scores[0, :2, 1] = 0.9
+    codes[0, 0, 3] = value
+    (rows,) = model.decode([codes, scores])
+    assert np.isfinite(rows).all()
+    assert (rows[:, 1] > 0.5).sum() == 1
+
+
 @pytest.mark.parametrize(("op", "loss"), [("SOFTMAX", "categorical"), ("LOGISTIC", "binary")])
 def test_cells_hold_the_centres_of_boxes(op: str, loss: str) -> None:
     model = detector(grid(op=op)).prepared((1, 0), 1.0)

@@ -111,7 +111,8 @@ class AnchorDetector:
     def decode(self, outputs: Sequence[Array]) -> list[Array]:
         count = len(self.post.anchors)
         codes, scores = (a.reshape(len(a), count, -1, copy=False) for a in outputs)
-        return [self._detections(*photo) for photo in zip(codes, scores, strict=True)]
+        with np.errstate(over="ignore", invalid="ignore"):  # codes that are far too large
+            return [self._detections(*photo) for photo in zip(codes, scores, strict=True)]
 
     def _match(self, boxes: Array) -> Array:
         return match(self._anchor_boxes, boxes[:, 1:], self._anchor_areas)

@@ -73,14 +73,15 @@ def best_detections(boxes: Array, scores: Array, least: float, iou: float) -> Ar
     """Returns detections (K, 6): class, score, box; boxes of a class suppress no others.
 
     Args:
-        boxes: boxes (N, 4).
+        boxes: boxes (N, 4); those that are not finite are no detections.
         scores: their scores (N, C) of each class.
         least: scores of detections are above it.
         iou: largest intersection over union of two boxes of a class.
     """
+    is_finite = np.isfinite(boxes).all(axis=1)
     parts = []
     for number, values in enumerate(scores.T):
-        at = np.flatnonzero(values > least)
+        at = np.flatnonzero(is_finite & (values > least))
         at = at[suppress(boxes[at], values[at], iou, DETECTIONS)]
         parts.append(np.column_stack((np.full(len(at), number), values[at], boxes[at])))
     rows = np.concatenate(parts).astype(np.float32)

@@ -128,10 +128,11 @@ class StatedAnchorDetector:
         codes, scores = (a.reshape(len(a), self.outputs.anchors, -1, copy=False) for a in outputs)
         if self.outputs.has_logits:
             scores = 1 / (1 + np.exp(-np.clip(scores, -MAX_LOGIT, MAX_LOGIT)))
-        return [
-            best_detections(self._boxes(c), s[:, self._class_slots], SCORE, OVERLAP)
-            for c, s in zip(codes, scores, strict=True)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):  # codes that are far too large
+            return [
+                best_detections(self._boxes(c), s[:, self._class_slots], SCORE, OVERLAP)
+                for c, s in zip(codes, scores, strict=True)
+            ]
 
     def _match(self, boxes: Array) -> Array:
         return match(self._anchor_boxes, boxes[:, 1:], self._anchor_areas)
