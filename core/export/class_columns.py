@@ -72,8 +72,14 @@ def replace_classes(
     model.check_flatbuffer("replace_head")
     new = _NewColumns(model, scores, scores.background + len(names), seed)
     new.replace()
-    classes = scores.columns, scores.background
-    entries, archive = relabelled_metadata(model, scores.labelled, names, *classes)
+    entries, archive = relabelled_metadata(
+        model,
+        scores.labelled,
+        names,
+        scores.columns,
+        scores.background,
+        has_columns=model.graph.outputs[scores.labelled] == scores.tensor,
+    )
     new.set_metadata(entries)
     drop_unused_buffers(new.tables)
     packed = packed_model(model, new.tables, archive)

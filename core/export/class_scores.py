@@ -1,10 +1,11 @@
 """Finds the class scores of a detector: a column for each class at each anchor or cell."""
 
-from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
+from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR, read_post_process
 from odt.core.lowering.final_activation import producer
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
+from odt.errors import ModelError
 
 CLASSES = 1  # output of the post-processing operator
 CODES = 4  # numbers of a box
@@ -39,14 +40,20 @@ def class_scores(model: Model) -> ClassScores | None:
     """Returns the class scores of a detector; None for other models.
 
     Raises:
-        ModelError: if the model's post-processing operator is damaged.
+        ModelError: if the model's post-processing operator is damaged, or does not return classes.
     """
     post = read_post_process(model)
     if post is None:
         return _cells(model.graph) or _faces(model.graph)
     columns = model.graph.tensors[post.scores].spec.shape[-1]
-    output = model.graph.outputs.index(post.node.outputs[CLASSES])
-    return ClassScores(post.scores, columns, columns - post.classes, output, "anchor")
+    outputs, classes = model.graph.outputs, post.node.outputs[CLASSES]
+    if classes not in outputs:
+        raise ModelError(
+            f"{model.path}: operator {post.node.origin} ({OPERATOR}): its classes must be an "
+            f"output of the model, but got {', '.join(map(model.graph.label, outputs))}"
+        )
+    labelled = outputs.index(classes)
+    return ClassScores(post.scores, columns, columns - post.classes, labelled, "anchor")
 
 
 def _cells(graph: Graph) -> ClassScores | None:

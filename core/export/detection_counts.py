@@ -15,9 +15,10 @@ from odt.core.model.graph import Node
 from odt.core.model.model import Model
 from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.recipe.option_values import check_option
-from odt.errors import OptionError
+from odt.errors import ModelError, OptionError
 
 BOXES = 1  # axis of the boxes in an output
+MAX_SIZE = 2**31 - 1  # of an axis
 
 
 def with_max_detections(model: Model, count: int | None) -> Model:
@@ -29,7 +30,7 @@ def with_max_detections(model: Model, count: int | None) -> Model:
 
     Raises:
         OptionError: if the model has no post-processing operator, or the count is below 1.
-        ModelError: if the operator's options are damaged.
+        ModelError: if the operator's options are damaged, or the outputs would be too large.
         LostFileError: if the model's file became shorter.
     """
     if count is None:
@@ -49,7 +50,7 @@ def with_counts(model: Model, counts: Mapping[str, int]) -> Model:
         counts: new count by name: num_classes, max_detections.
 
     Raises:
-        ModelError: if the operator's options are damaged.
+        ModelError: if the operator's options are damaged, or the outputs would be too large.
         LostFileError: if the model's file became shorter.
     """
     node = _post_process(model)
@@ -61,13 +62,19 @@ def with_counts(model: Model, counts: Mapping[str, int]) -> Model:
         model.subgraph
     ]
     operator = list(graph.tables(SubGraphSlot.OPERATORS, "operator"))[node.origin]
-    at, size = operator.vector(OperatorSlot.CUSTOM_OPTIONS, 1, "custom options")
+    at, nbytes = operator.vector(OperatorSlot.CUSTOM_OPTIONS, 1, "custom options")
     data = bytearray(model.data)
-    data[at : at + size] = change_counts(node.options, counts, where)
+    data[at : at + nbytes] = change_counts(node.options, counts, where)
     if "max_detections" in counts:
         per_detection = int(old["max_classes_per_detection"])
         before = int(old["max_detections"]) * per_detection
-        after = struct.pack("<i", counts["max_detections"] * per_detection)
+        size = counts["max_detections"] * per_detection
+        if size > MAX_SIZE:
+            raise ModelError(
+                f"{where}: max_detections · max_classes_per_detection must be at most {MAX_SIZE}, "
+                f"but got {counts['max_detections']} · {per_detection}"
+            )
+        after = struct.pack("<i", size)
         tensors = list(graph.tables(SubGraphSlot.TENSORS, "tensor"))
         for i in node.outputs:
             for place in _places_of_size(tensors[i], before):

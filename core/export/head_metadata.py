@@ -93,7 +93,13 @@ def kept_metadata(
 
 
 def relabelled_metadata(
-    model: Model, output: int, names: Sequence[str], columns: int, background: int
+    model: Model,
+    output: int,
+    names: Sequence[str],
+    columns: int,
+    background: int,
+    *,
+    has_columns: bool,
 ) -> tuple[dict[str, bytes], bytes | None]:
     """Returns the metadata of a model whose outputs stay and get other class names.
 
@@ -105,6 +111,7 @@ def relabelled_metadata(
         names: names of the new classes.
         columns: number of old classes, with the background.
         background: how many of them are the background: 1 or 0.
+        has_columns: whether the output has a column for each class, and not their numbers.
 
     Returns:
         Bytes of each entry that changes by name; and a zip archive as of `kept_metadata`, None for
@@ -124,7 +131,6 @@ def relabelled_metadata(
     content["subgraph_metadata"][:1] = [graph]
     tensors = graph.setdefault("output_tensor_metadata", [])
     tensors += [{"name": model.graph.tensors[i].name} for i in model.graph.outputs[len(tensors) :]]
-    has_columns = model.graph.tensors[model.graph.outputs[output]].spec.shape[-1:] == (columns,)
     files = associated_files(model)
     labels = [*label_files(tensors)]
     if not labels:

@@ -126,7 +126,7 @@ def change_counts(options: Options, counts: Mapping[str, int], where: str) -> by
         where: the operator in messages.
 
     Raises:
-        ModelError: if the memory of an old count is too small for the new one.
+        ModelError: if an old count is no integer, or its memory is too small for the new one.
     """
     from flatbuffers import flexbuffers
 
@@ -134,7 +134,9 @@ def change_counts(options: Options, counts: Mapping[str, int], where: str) -> by
     fields: Any = flexbuffers.GetRoot(data).AsMap
     for name, count in counts.items():
         if not fields[name].MutateInt(count):
-            raise ModelError(f"{where}: {name} has too few bytes in the file for {count}")
+            raise ModelError(
+                f"{where}: {name} must be an integer in the file, with enough bytes for {count}"
+            )
     return bytes(data)
 
 

@@ -323,6 +323,26 @@ def test_a_file_without_metadata_gets_labels(detector: Path) -> None:
     assert associated_files(read_model(str(again))) == {"odt-labels.txt": b"a\nb\nc\n"}
 
 
+@pytest.mark.parametrize("background", [True, False])
+def test_numbers_of_classes_are_no_columns(background: bool, tmp_path: Path) -> None:
+    """Even if there are as many detections as columns."""
+    path = tmp_path / "ten.tflite"
+    path.write_bytes(small_detector(10 - background, background=background, max_detections=10))
+    model = replaced(path)
+    assert associated_files(model) == {"odt-labels.txt": b"red\nwhite\n"}
+    assert slot_labels(model) == ("red", "white")
+
+
+def test_classes_must_be_an_output(detector: Path) -> None:
+    source = read_model(str(detector))
+    tables = model_tables(source)
+    graph = tables["subgraphs"][0]
+    graph["outputs"] = graph["outputs"][:1]
+    detector.write_bytes(packed_model(source, tables))
+    message = refused(detector, "--classes", NAMES)
+    assert "operator 14 (CUSTOM:TFLite_Detection_PostProcess): its classes must be an" in message
+
+
 def test_names_and_layers_are_checked(detector: Path) -> None:
     assert (
         f"--classes: must be names for {detector}, a detector, such as red,white, or --like its "
@@ -405,6 +425,13 @@ def test_max_detections_is_checked(detector: Path, tmp_path: Path) -> None:
     result = run("convert", path, tmp_path / "out.tflite", "--max-detections", 20)
     assert result.exit_code == 1
     assert "--max-detections: must be left out for a model that does not end in" in result.stderr
+
+
+def test_outputs_may_not_be_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(small_detector(3, max_classes_per_detection=10**8))
+    with pytest.raises(OdtError, match=r"max_classes_per_detection must be at most 2147483647"):
+        odt.load_model(path, max_detections=60000)
 
 
 def read_model_bytes(data: bytes) -> Model:

@@ -45,9 +45,11 @@ def test_litert_returns_the_new_number_of_detections(tmp_path: Path) -> None:
     assert [a.shape for a in litert(path, [image])][:3] == [(1, 25, 4), (1, 25), (1, 25)]
 
 
-def test_a_count_that_needs_more_bytes_is_refused() -> None:
-    options = flex_map(max_detections=10, num_classes=3)  # without floats, a number has one byte
-    with pytest.raises(ModelError, match="m: num_classes has too few bytes in the file for 300"):
+@pytest.mark.parametrize("count", [3, 3.0])  # without floats, a number has one byte
+def test_a_count_that_needs_other_bytes_is_refused(count: float) -> None:
+    options = flex_map(max_detections=10, num_classes=count)
+    rule = "m: num_classes must be an integer in the file, with enough bytes for 300"
+    with pytest.raises(ModelError, match=rule):
         change_counts(options, {"num_classes": 300}, "m")
 
 
