@@ -98,7 +98,7 @@ def detection_reader(
     slots = recorded_slots(boxes)
     if slots and max(slots) < detector.slots:
         detector = detector.prepared(slots, 1.0)
-    names = tuple(map(str, boxes.get("classes", ()))) or slot_labels(file)
+    names = tuple(map(str, boxes.get("classes", ()))) or slot_labels(file, detector.slots)
     return DetectionReader(
         detector, tuple(tensors.index(i) for i in detector.tensors), names, least
     )

@@ -14,11 +14,15 @@ from odt.core.model.model import Model
 MAX_SLOTS = 1 << 16
 
 
-def slot_labels(model: Model) -> tuple[str, ...]:
+def slot_labels(model: Model, slots: int) -> tuple[str, ...]:
     """Returns the labels of the class slots that a model's file names; empty for none.
 
     They are the classes of odt's record, or the lines of the file that TFLite Model Metadata names
-    for the values of an output.
+    for the values of an output. With one line more than slots, the first is the background's.
+
+    Args:
+        model: the model.
+        slots: number of class slots.
 
     Raises:
         DataError: if odt's record is damaged.
@@ -29,7 +33,8 @@ def slot_labels(model: Model) -> tuple[str, ...]:
     content = read_metadata(model) or {}
     for graph in content.get("subgraph_metadata", [])[:1]:
         for name in label_files(graph.get("output_tensor_metadata", []), ["VALUE"]):
-            return tuple(read_labels(model, name))
+            labels = tuple(read_labels(model, name))
+            return labels[1:] if len(labels) == slots + 1 else labels
     return ()
 
 

@@ -137,7 +137,7 @@ class Detection:
         if not self._slots:
             self.names = boxes.names
             where = boxes.column.name
-            labels = slot_labels(self._file)
+            labels = slot_labels(self._file, self.detector.slots)
             slots = class_slots(where, boxes.names, labels, self.detector.slots)
             mean = mean_positives(self.detector.prepared(slots, 1.0), boxes.column)
             self.detector = self.detector.prepared(slots, mean)

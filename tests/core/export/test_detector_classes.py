@@ -307,7 +307,13 @@ def test_the_label_file_gets_the_names(old: bytes, new: bytes, tmp_path: Path) -
 def test_labels_of_slots_are_lines(end: str, tmp_path: Path) -> None:
     path = tmp_path / "labelled.tflite"
     path.write_bytes(labelled(small_detector(3), "".join(f"{c}{end}" for c in "abc").encode()))
-    assert slot_labels(read_model(str(path))) == ("a", "b", "c")
+    assert slot_labels(read_model(str(path)), 3) == ("a", "b", "c")
+
+
+def test_the_background_has_no_slot(tmp_path: Path) -> None:
+    path = tmp_path / "labelled.tflite"
+    path.write_bytes(labelled(small_detector(3), b"???\na\nb\nc\n"))
+    assert slot_labels(read_model(str(path)), 3) == ("a", "b", "c")
 
 
 def test_a_file_without_metadata_gets_labels(detector: Path) -> None:
@@ -330,7 +336,7 @@ def test_numbers_of_classes_are_no_columns(background: bool, tmp_path: Path) -> 
     path.write_bytes(small_detector(10 - background, background=background, max_detections=10))
     model = replaced(path)
     assert associated_files(model) == {"odt-labels.txt": b"red\nwhite\n"}
-    assert slot_labels(model) == ("red", "white")
+    assert slot_labels(model, 2) == ("red", "white")
 
 
 def test_classes_must_be_an_output(detector: Path) -> None:
