@@ -11,6 +11,7 @@ from support.random_boxes import random_boxes
 from support.square_photos import photos, saved
 
 import odt
+from odt.core.export.model_builder import ModelBuilder
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.reader import read_model
 from odt.errors import OptionError
@@ -18,7 +19,7 @@ from odt.kernels.rows.opdef import Array
 from odt.tasks.average_precision import mean_average_precision
 from odt.tasks.geometry import corners
 from odt.tasks.matching import match
-from odt.tasks.stated_anchors import StatedAnchorDetector, recognize
+from odt.tasks.stated_anchors import StatedAnchorDetector, find_outputs, recognize
 
 
 @pytest.fixture
@@ -174,6 +175,7 @@ def test_the_file_that_training_writes_knows_its_anchors(model: Path, tmp_path: 
         ("mediapipe:8,16", f"must give the {COUNT} anchors of .*, which gives 20 or 40"),
         ("mediapipe:8,x", "must be mediapipe: and the strides of the layers"),
         ("mediapipe:0", "must be mediapipe: and the strides of the layers"),
+        ("mediapipe:" + "8" * 5000, "must be mediapipe: and the strides of the layers"),
         ("8,16,16,16", "must be mediapipe: and the strides of the layers"),
     ],
 )
@@ -181,6 +183,15 @@ def test_other_anchors_are_refused(model: Path, text: str, message: str) -> None
     stated = odt.load_model(model, anchors=text)
     with pytest.raises(OptionError, match=message):
         odt.Trainer(stated, task="boxes")
+
+
+def test_a_model_with_a_number_beside_is_no_detector() -> None:
+    b = ModelBuilder("tflite")
+    x = b.add_input((1, 8, 8, 3))
+    axes = b.add_constant(np.arange(4, dtype=np.int32))
+    number = b.add_operator("SUM", (x, axes), ())
+    y = b.add_operator("RESHAPE", (x, b.add_constant(np.array((1, 48, 4), np.int32))), (1, 48, 4))
+    assert find_outputs(parse_model(memoryview(b.build(y, number)), "m.tflite")) is None
 
 
 def test_one_anchor_a_cell_is_recognized() -> None:

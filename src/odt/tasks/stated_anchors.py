@@ -38,6 +38,7 @@ UNITS = 10.0  # of codes in the input, as of SSD
 SCORE, OVERLAP = 0.01, 0.3  # of detections: least score, and overlap from which the better stays
 MAX_LOGIT = 100.0
 BOX = 4  # values of a box
+DIGITS = 9  # of a stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,11 @@ def find_outputs(model: Model) -> Outputs | None:
     if len(graph.inputs) != 1 or len(graph.outputs) != 2:
         return None
     image = graph.tensors[graph.inputs[0]].spec.shape
-    by_values = sorted(graph.outputs, key=lambda i: -graph.tensors[i].spec.shape[-1:][0])
+    if len(image) != 4 or any(len(graph.tensors[i].spec.shape) != 3 for i in graph.outputs):
+        return None
+    by_values = sorted(graph.outputs, key=lambda i: -graph.tensors[i].spec.shape[2])
     codes, scores = (graph.tensors[i].spec.shape for i in by_values)
-    if len(image) != 4 or len(codes) != 3 or len(scores) != 3 or codes[:2] != scores[:2]:
+    if codes[:2] != scores[:2]:
         return None
     if codes[1] < 2 or codes[2] < BOX or codes[2] % 2:
         return None
@@ -214,7 +217,8 @@ def recognize(model: Model, text: str) -> StatedAnchorDetector:
 
 def _strides(text: str) -> list[int]:
     words = text.removeprefix(PREFIX).split(",")
-    strides = [int(word) for word in words if word.isascii() and word.isdecimal()]
+    numbers = (word for word in words if word.isascii() and word.isdecimal())
+    strides = [int(word) for word in numbers if len(word) <= DIGITS]
     if not text.startswith(PREFIX) or len(strides) != len(words) or not all(strides):
         rule = f"must be {PREFIX} and the strides of the layers, such as {EXAMPLE}"
         raise OptionError("anchors", rule, text)
