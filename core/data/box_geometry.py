@@ -34,7 +34,7 @@ def move_boxes(boxes: Array, movement: Array) -> None:
     corners = boxes[:, [[1, 2], [1, 4], [3, 2], [3, 4]]].astype(np.float64)  # (M, 4, 2)
     moved = corners @ movement[:, :2].T + movement[:, 2]
     ends = np.concatenate([moved.min(axis=1), moved.max(axis=1)], axis=1)
-    inside = np.clip(ends, 0, 1)
+    inside = np.clip(ends, 0, 1).astype(boxes.dtype)  # a box may lose its area by rounding
     visible = _areas(inside)
     stays = (boxes[:, 0] >= 0) & (visible > 0) & (visible >= VISIBLE * _areas(ends))
     boxes[:, 1:] = inside

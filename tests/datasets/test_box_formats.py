@@ -179,6 +179,7 @@ def test_yolo_classes_by_a_list_or_an_option() -> None:
         ("0 0.5 0.5 0.1 0.1 0.9", "line 2: must be a class number and four numbers"),
         ("0 0.5 0.5 0.1 nan", "line 2: must have four finite coordinates"),
         ("0 0.9 0.5 0.5 0.1", "line 2: must be inside the photo, 0 … 1, but has x 0.65 … 1.15"),
+        ("0 0.5 0.5 1e-9 0.1", "line 2: must have an area, but has x 0.5 … 0.5 and y 0.45 … 0.55"),
     ],
 )
 def test_wrong_lines_of_yolo_are_refused(line: str, rule: str) -> None:

@@ -182,6 +182,13 @@ def test_a_box_stays_if_a_third_of_it_is_visible() -> None:
     assert boxes[1, 0] == 1
 
 
+def test_a_box_that_rounding_makes_flat_is_dropped() -> None:
+    """Its code would be the logarithm of 0."""
+    boxes = np.array([[0, 1 - 2e-7, 0.4, 1, 0.6]], np.float32)
+    move_boxes(boxes, axis_movement((0.1, 0.9), (1, 0)))
+    assert boxes.tolist() == [[-1, 0, 0, 0, 0]]
+
+
 @pytest.mark.parametrize(
     ("change", "invariant"),
     [

@@ -63,7 +63,8 @@ class BoxData:
         margin = TOLERANCE / sizes[:2]
         low, high = fractions[:, :2], fractions[:, 2:]
         is_inside = (low >= -margin) & (high <= 1 + margin) & (low < 1) & (high > 0)
-        outside = np.flatnonzero(~is_inside.all(axis=1)).tolist()
+        inside = np.clip(fractions, 0, 1).astype(np.float32)
+        is_flat = np.asarray((inside[:, :2] >= inside[:, 2:]).any(axis=1))  # also by rounding
         faults = [*photo.faults]
         stated = photo.width, photo.height
         if all(stated) and stated != (width, height):
@@ -71,18 +72,20 @@ class BoxData:
                 f"{photo.file}: must state the size of the photo after its EXIF rotation, "
                 f"{width}×{height}, but has {photo.width:g}×{photo.height:g}"
             )
-            outside = []  # because of that
-        for k in outside:
+            is_inside[:], is_flat[:] = True, False  # boxes are outside because of that
+        edges = f"{width}×{height} pixels" if self.in_pixels else "0 … 1"
+        outside = np.asarray(~is_inside.all(axis=1))
+        for k in np.flatnonzero(outside | is_flat).tolist():
             y1, x1, y2, x2 = photo.corners[k]
-            edges = f"{width}×{height} pixels" if self.in_pixels else "0 … 1"
+            rule = f"must be inside the photo, {edges}" if outside[k] else "must have an area"
             faults.append(
-                f"{photo.file}: {photo.rows[k]}: must be inside the photo, {edges}, but has "
+                f"{photo.file}: {photo.rows[k]}: {rule}, but has "
                 f"x {x1:g} … {x2:g} and y {y1:g} … {y2:g}"
             )
         if faults:
             raise SampleError("; ".join(faults))
         target[: len(corners), 0] = photo.labels
-        target[: len(corners), 1:] = np.clip(fractions, 0, 1)
+        target[: len(corners), 1:] = inside
         return target
 
 
