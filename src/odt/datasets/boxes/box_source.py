@@ -26,7 +26,7 @@ NO_CLASSES = (
 
 
 @dataclass(frozen=True, slots=True)
-class BoxData:
+class SourceBoxes:
     """The boxes of all photos of a source.
 
     Attributes:
@@ -93,7 +93,7 @@ class BoxPart(FilePart):
     """Photos whose targets are boxes."""
 
     def __init__(
-        self, tree: Tree, names: Sequence[str], decode: Decode, remarks: Remarks, boxes: BoxData
+        self, tree: Tree, names: Sequence[str], decode: Decode, remarks: Remarks, boxes: SourceBoxes
     ) -> None:
         super().__init__(tree, names, None, decode, remarks)
         self._boxes = boxes
@@ -153,7 +153,7 @@ def open_with_boxes(
     if skip:
         notes += faults
     rows = max((n for n in counts if 0 < n <= MAX_BOXES), default=1)
-    boxes = BoxData(photos, annotations.in_pixels, rows)
+    boxes = SourceBoxes(photos, annotations.in_pixels, rows)
     remarks = Remarks()
     return Source(
         tree.name,
