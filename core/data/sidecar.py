@@ -23,7 +23,7 @@ VERSION = 1
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
 # Keys of the recipe that odt reads, with the types of their values.
-RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,)}
+RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,), "boxes": (dict,)}
 SCALES = ("0..1", "-1..1")  # ranges to which 0 … 255 is scaled
 
 
@@ -119,9 +119,7 @@ def _parse(content: dict[str, Any]) -> Sidecar:
         check_shape((samples, *tensor.shape), tensor.dtype.itemsize)
     if not tensors:
         raise ValueError("no tensors")
-    classes = content.get("classes", [])
-    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
-        raise TypeError("classes must be a list of names")
+    classes = _names(content)
     scale = content.get("scale", "")
     if scale not in ("", *SCALES):
         raise ValueError(f"scale {printable(scale)}")
@@ -132,8 +130,17 @@ def _parse(content: dict[str, Any]) -> Sidecar:
             raise TypeError(f"{key} must be {' or '.join(k.__name__ for k in kinds)}")
     if not all(isinstance(step, dict) for step in recipe.get("preprocessing", ())):
         raise TypeError("preprocessing must be a list of steps")
+    _names(recipe.get("boxes", {}))
     sha256 = str(content.get("sha256", ""))
-    return Sidecar(tensors, samples, tuple(classes), sha256, recipe, scale)
+    return Sidecar(tensors, samples, classes, sha256, recipe, scale)
+
+
+def _names(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the names of classes, of samples or of boxes."""
+    classes = content.get("classes", [])
+    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
+        raise TypeError("classes must be a list of names")
+    return tuple(classes)
 
 
 def _spec(tensor: dict[str, Any]) -> TensorSpec:

@@ -201,13 +201,8 @@ class BoxStatistics:
 
 
 def box_names(sidecar: Sidecar | None) -> tuple[str, ...]:
-    """Returns the class names of boxes; empty for data with other targets.
-
-    Raises:
-        ValueError: if the record is invalid.
-    """
-    record = record_of(sidecar.record_content) if sidecar else None
-    return tuple(record.boxes.get("classes", ())) if record else ()
+    """Returns the class names of boxes; empty for data with other targets."""
+    return tuple(sidecar.recipe.get("boxes", {}).get("classes", ())) if sidecar else ()
 
 
 def is_boxes(column: Column, path: str, sidecar: Sidecar | None) -> bool:

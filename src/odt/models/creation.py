@@ -272,7 +272,7 @@ def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: st
     """Finds output shape, activation and loss from the values of the targets."""
     boxes = sidecar.recipe.get("boxes") if sidecar else None
     if boxes:
-        names = tuple(map(str, boxes.get("classes", ())))
+        names = tuple(boxes.get("classes", ()))
         return replace(form, targets=targets, target_path=path, boxes=names)
     spec = targets.spec
     shape = spec.shape or (1,)

@@ -193,7 +193,7 @@ def boxes_beside(path: str) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
     boxes = sidecar.recipe.get("boxes") if sidecar else None
     if sidecar is None or not boxes:
         return (), None
-    return tuple(map(str, boxes.get("classes", ()))), sidecar.tensors[0].shape
+    return tuple(boxes.get("classes", ())), sidecar.tensors[0].shape
 
 
 def _checked(where: str, shape: tuple[int, ...]) -> TensorSpec:

@@ -239,6 +239,8 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "sidecar of long axes": (tensor_of(DIGITS, DIGITS), "a shape of 2 axes"),
     "sidecar with an escape": (sidecar_with(format="a\x1b[2J\nb" * 9999), r"\\x1b\[2J\\nba"),
     "sidecar of a strange recipe": (sidecar_with(files=[1]), "files must be dict"),
+    "sidecar of listed boxes": (sidecar_with(boxes=[1]), "boxes must be dict"),
+    "sidecar of numbered classes": (sidecar_with(boxes={"classes": 3}), "classes must be a list"),
 }
 
 
