@@ -232,6 +232,31 @@ def test_a_warning_counts_boxes_without_rows_that_are_none(model: Path) -> None:
         t.fit(images, rows)
 
 
+def test_evaluations_between_epochs_leave_validation_as_it_is(model: Path) -> None:
+    train, validation, test = photos(16, 1), photos(8, 2), photos(4, 3)
+    options: Any = {"epochs": 2, "seed": 1, "validation_data": validation}
+
+    class Tests(odt.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            trainer.evaluate(*test)
+
+    values = []
+    for callbacks in ((), (Tests(),)):
+        with odt.Trainer(model, task="boxes", metrics="map50") as trainer:
+            history = trainer.fit(*train, callbacks=callbacks, **options)
+            values.append(history.history["val_map50"])
+    assert values[0] == values[1]
+
+
+def test_batches_are_validated_on_boxes(model: Path) -> None:
+    x, y = photos(16, 1)
+    validation = photos(8, 2)
+    batches = [(x[:8], y[:8]), (x[8:], y[8:])]
+    with odt.Trainer(model, task="boxes", metrics="map50", batch_size=8) as trainer:
+        history = trainer.fit(batches, validation_data=validation)
+        assert history.history["val_map50"][-1] == trainer.evaluate(*validation)["map50"]
+
+
 def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
     images, boxes = photos(3, 0)
     with odt.Trainer(model, task="boxes") as trainer:

@@ -1,6 +1,7 @@
 """Training and evaluation of detectors on boxes: defaults, data, detections, their metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -201,6 +202,16 @@ class Detection:
         assert isinstance(data, BoxData), "`open` gives no other data"
         assert second is None or isinstance(second, BoxData), "`open` gives no other data"
         self._data = data, border or data.length, second
+
+    @contextmanager
+    def following(self, data: DataSet) -> Iterator[None]:
+        """Sets the data for a `with` block, such as an evaluation between two epochs."""
+        before = self._data
+        self.follow(data)
+        try:
+            yield
+        finally:
+            self._data = before
 
     def follow_samples(self, samples: Samples) -> None:
         """Sets the samples of a training run as the data."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -189,10 +189,12 @@ class SessionEvaluation(Closing):
         if is_batches(x, y):
             return self._evaluate_batches(x)
         data = session.open(x, y, sample_weight)
-        if session.detection is not None:
-            session.detection.follow(data)
+        detection = session.detection
+        following: AbstractContextManager[None] = nullcontext()
+        if detection is not None:
+            following = detection.following(data)
         before = trainer.seen
-        with _progress("evaluate", verbose) as seen:
+        with following, _progress("evaluate", verbose) as seen:
             trainer.seen = seen
             try:
                 run = partial(self._evaluated, data, range(data.length))

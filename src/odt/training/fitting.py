@@ -278,6 +278,8 @@ class Fit:
         core = session.build()
         core.undo = None
         validation = session.open(*pair(validation_data)) if validation_data is not None else None
+        if session.detection is not None and validation is not None:
+            session.detection.follow(validation)
         logs: dict[str, float] = {}
         self._begin(None)
         for number in range(self.epochs):
