@@ -248,6 +248,15 @@ def test_evaluations_between_epochs_leave_validation_as_it_is(model: Path) -> No
     assert values[0] == values[1]
 
 
+@pytest.mark.parametrize("boxes", [True, False])
+def test_the_time_of_a_run_with_metrics_is_forecast(model: Path, boxes: bool) -> None:
+    data = photos(32, 1) if boxes else ()
+    length = None if boxes else 32
+    options: Any = {"metrics": "map", "validation_split": 0.25, "data_length": length}
+    forecast = odt.plan(model, *data, task="boxes", **options)
+    assert forecast.time is not None
+
+
 def test_batches_are_validated_on_boxes(model: Path) -> None:
     x, y = photos(16, 1)
     validation = photos(8, 2)

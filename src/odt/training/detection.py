@@ -203,6 +203,11 @@ class Detection:
         assert second is None or isinstance(second, BoxData), "`open` gives no other data"
         self._data = data, border or data.length, second
 
+    @property
+    def has_boxes(self) -> bool:
+        """Whether true boxes are known; not while a forecast measures the time of a run."""
+        return self._data is not None
+
     @contextmanager
     def following(self, data: DataSet) -> Iterator[None]:
         """Sets the data for a `with` block, such as an evaluation between two epochs."""

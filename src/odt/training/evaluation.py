@@ -136,7 +136,7 @@ class SessionEvaluation(Closing):
     def _with_detections(self, run: Callable[..., Result]) -> Result:
         """Returns the result of an evaluation, with the metrics of its detections if any."""
         detection = self._session.detection
-        if detection is None or not detection.metrics:
+        if detection is None or not detection.metrics or not detection.has_boxes:
             return run()
         detections = detection.detections()
         result = run(see_outputs=detections.see)
