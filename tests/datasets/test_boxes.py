@@ -213,6 +213,20 @@ def test_lists_of_pascal_voc_are_splits(photos: Path) -> None:
     assert "left out 1 photo outside of train, validation: c.png." in output
     (lists / "val.txt").write_text("z\n")
     assert "val.txt: must name photos, but z are none" in refused(*args)
+    (lists / "val.txt").write_text("b\n")
+    (photos / "p/x").mkdir()
+    Image.new("RGB", (8, 8)).save(photos / "p/x/b.png")
+    assert "val.txt: must name one photo, but b may be b.png, x/b.png" in refused(*args)
+
+
+def test_a_damaged_file_may_be_that_of_several_photos(photos: Path) -> None:
+    write_voc(photos / "b")
+    (photos / "b/b.xml").write_text("<annotation>")
+    for folder in ("x", "y"):
+        (photos / "p" / folder).mkdir()
+        Image.new("RGB", (8, 8)).save(photos / "p" / folder / "b.png")
+    (photos / "p/b.png").unlink()
+    assert "b/b.xml: must be XML without a document type, but got" in fault(photos)
 
 
 def test_folders_of_photos_are_splits(photos: Path) -> None:

@@ -127,7 +127,11 @@ def open_with_boxes(
     known = PhotoNames(names)
     photos, faults = _match(annotations, known)
     for file in damaged:
-        name = known.find(PurePosixPath(file.name).stem, str(PurePosixPath(file.name).parent))
+        path_in_tree = PurePosixPath(file.name)
+        try:
+            name = known.find(path_in_tree.stem, str(path_in_tree.parent))
+        except DataError:  # several photos, of which none is known to be that of the file
+            name = None
         if name is None:
             faults.append(file.problem)
         else:

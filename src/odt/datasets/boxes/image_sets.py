@@ -6,6 +6,7 @@ from odt.core.storage.reading import listed
 from odt.datasets.boxes.photo_names import PhotoNames
 from odt.datasets.class_folders import SPLITS
 from odt.datasets.tree import Tree
+from odt.errors import DataError
 
 FOLDER = ("ImageSets", "Main")
 BOTH = "trainval"  # training and validation samples in one list
@@ -38,7 +39,10 @@ def read_image_sets(tree: Tree, photos: PhotoNames) -> tuple[dict[str, list[str]
         where = tree.where(lists[stem])
         text = tree.read(lists[stem], MAX_LIST).decode("utf-8", "replace")
         names = [words[0] for words in map(str.split, text.splitlines()) if words]
-        members = {name: photos.find(name, "") for name in names}
+        try:
+            members = {name: photos.find(name, "") for name in names}
+        except DataError as e:
+            raise DataError(f"{where}: {e}.") from e
         if lacking := [name for name, photo in members.items() if photo is None]:
             faults.append(f"{where}: must name photos, but {listed(lacking)} are none")
         split = SPLITS.get(stem, "train")
