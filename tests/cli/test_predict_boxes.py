@@ -14,6 +14,7 @@ from odt.cli.main import main
 from odt.core.formats.flatbuffer.tflite_metadata import associated_files, read_metadata
 from odt.core.formats.reader import read_model
 from odt.datasets.boxes.drawing import COLOURS
+from odt.evaluation.detected import BoxPictures
 
 NAMES = ("plate", "red", "white")  # in the order of their numbers
 SIZE = (90, 60)  # width and height of a photo
@@ -150,6 +151,12 @@ def test_photos_are_not_replaced_by_their_pictures(detector: Path, photos: Path)
         assert result.exit_code == 1
         assert f"{folder}: must be a folder in which no picture replaces a photo" in result.stderr
     assert {path: path.read_bytes() for path in old} == old
+
+
+def test_long_pictures_are_not_enlarged_without_limit(tmp_path: Path) -> None:
+    pictures = BoxPictures(tmp_path / "long.png", (), ["a"], tmp_path)
+    pictures.write(0, np.zeros((2, 2048, 3), np.uint8), np.zeros((0, 6), np.float32))
+    assert Image.open(tmp_path / "long.png").size == (4096, 4)
 
 
 def test_outputs_can_still_be_had(detector: Path, photos: Path, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from odt.tasks.recognition import anchors_text, detector_of
 
 MAX_NAME = 80  # characters of a class name
 SUFFIXES = (".png", ".jpg", ".jpeg")
-SHORT_SIDE = 300  # least pixels of a drawn picture's shorter side
+SHORT_SIDE = 300  # pixels to which a drawn picture's shorter side is enlarged, if it has fewer
+LONG_SIDE = 4096  # most pixels of the longer side of an enlarged picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class BoxPictures:
             rows: its detections (K, 6).
         """
         image = self._image.fromarray(np.ascontiguousarray(pixels))
-        scale = SHORT_SIDE / min(image.size)
+        scale = min(SHORT_SIDE / min(image.size), LONG_SIDE / max(image.size))
         if scale > 1:
             image = image.resize(tuple(round(n * scale) for n in image.size))
         draw_boxes(image, detected_boxes(rows, self._names))
