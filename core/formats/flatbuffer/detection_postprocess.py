@@ -61,8 +61,8 @@ def read_post_process(model: Model) -> PostProcess | None:
     """Returns the post-processing of a model; None for a model without the operator.
 
     Raises:
-        ModelError: if its anchors are no constant of four columns, its options are damaged, or its
-            shapes do not fit together.
+        ModelError: if its anchors are no constant of numbers in four columns, its options are
+            damaged, or its shapes do not fit together.
     """
     nodes = [node for node in model.graph.nodes if node.op == OPERATOR]
     if not nodes:
@@ -142,9 +142,11 @@ def change_counts(options: Options, counts: Mapping[str, int], where: str) -> by
 
 def _anchors(model: Model, tensor: int, where: str) -> Array:
     anchors = model.graph.tensors[tensor]
-    if anchors.data is None or anchors.spec.shape[1:] != (4,) or not anchors.spec.size:
+    are_numbers = anchors.spec.dtype.kind in "fiu"  # those of 4 bits are records
+    fits = are_numbers and anchors.spec.shape[1:] == (4,) and anchors.spec.size
+    if anchors.data is None or not fits:
         raise ModelError(
-            f"{where}: its anchors must be a constant (A, 4), but got {anchors.spec} "
+            f"{where}: its anchors must be a constant (A, 4) of numbers, but got {anchors.spec} "
             f"{'computed' if anchors.data is None else 'constant'}"
         )
     values = anchors.data

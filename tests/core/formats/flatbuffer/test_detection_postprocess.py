@@ -8,12 +8,14 @@ from op_db.support.flex_maps import flex_map
 from support.detectors import OPTIONS, SIDE, grid_anchors, small_detector
 from support.judges import litert
 
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.detection_postprocess import (
     change_counts,
     read_options,
     read_post_process,
 )
 from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.model import Model
 from odt.errors import ModelError
 
@@ -76,6 +78,17 @@ def test_other_models_have_none() -> None:
         b"TFLite_Detection_PostProcess", b"TFLite_Detection_PostProcesz"
     )
     assert read_post_process(parsed(data)) is None
+
+
+@pytest.mark.parametrize("kind", ["BOOL", "STRING"])
+def test_anchors_that_are_no_numbers_are_refused(kind: str) -> None:
+    source = parsed(small_detector(3))
+    tables = model_tables(source)
+    anchors = tables["subgraphs"][0]["tensors"][source.graph.nodes[-1].inputs[2]]
+    anchors["type"] = code_of("TensorType", kind)
+    tables["buffers"][anchors["buffer"]] = buffer_entry(bytes(len(grid_anchors()) * 4))
+    with pytest.raises(ModelError, match=r"its anchors must be a constant \(A, 4\) of numbers"):
+        read_post_process(parsed(packed_model(source, tables)))
 
 
 def test_anchors_of_other_shapes_are_refused() -> None:
