@@ -10,6 +10,7 @@ from PIL import Image
 from support.detectors import SIDE, small_detector
 from support.judges import litert
 
+import odt
 from odt.cli.main import main
 from odt.core.formats.flatbuffer.tflite_metadata import associated_files, read_metadata
 from odt.core.formats.reader import read_model
@@ -151,6 +152,29 @@ def test_photos_are_not_replaced_by_their_pictures(detector: Path, photos: Path)
         assert result.exit_code == 1
         assert f"{folder}: must be a folder in which no picture replaces a photo" in result.stderr
     assert {path: path.read_bytes() for path in old} == old
+
+
+def test_slots_without_a_class_are_not_shown(photos: Path, tmp_path: Path) -> None:
+    """As in `odt eval`: the record names three of five."""
+    path, data = tmp_path / "five.tflite", record(photos, "stretch")
+    path.write_bytes(small_detector(5))
+    result = run("predict", path, "--as", f"{data}.json", "--source", photos, "--min-score", 0)
+    assert result.exit_code == 0, result.output
+    shown = re.findall(r"(\w+) \d\.\d{4} \(", result.stdout)
+    assert shown
+    assert {*shown} <= {*NAMES}
+
+
+def test_classes_have_the_slots_of_their_names(photos: Path, tmp_path: Path) -> None:
+    """The record of the data has them in another order than the model."""
+    path, data = tmp_path / "named.tflite", record(photos, "stretch")
+    path.write_bytes(small_detector(3, nms_score_threshold=0.001))
+    odt.replace_head(path, NAMES[::-1]).save(path)
+    of_model = run("predict", path, "--load-input", data, "--min-score", 0)
+    of_data = run("predict", path, "--as", f"{data}.json", "--source", photos, "--min-score", 0)
+    shown = [re.findall(r"(\w+) \d\.\d{4} \(", result.stdout) for result in (of_model, of_data)]
+    assert len({*shown[0]}) == 3
+    assert shown[0] == shown[1]
 
 
 def test_long_pictures_are_not_enlarged_without_limit(tmp_path: Path) -> None:

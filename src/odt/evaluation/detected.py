@@ -21,6 +21,7 @@ from odt.datasets.pictures import Resize, pillow, to_rgb
 from odt.datasets.recorded_steps import parse_steps
 from odt.errors import DataError, one_line
 from odt.kernels.rows.opdef import Array
+from odt.tasks.box_data import class_slots
 from odt.tasks.detector import Detector
 from odt.tasks.labels import recorded_slots, slot_labels
 from odt.tasks.recognition import anchors_text, detector_of
@@ -96,12 +97,13 @@ def detection_reader(
     boxes = record.boxes if record else {}
     if not (boxes or asked or anchors_text(file) or read_post_process(file)):
         return None
-    slots = recorded_slots(boxes)
-    if slots and max(slots) < detector.slots:
-        detector = detector.prepared(slots, 1.0)
-    names = tuple(map(str, boxes.get("classes", ()))) or slot_labels(file, detector.slots)
+    names, labels = tuple(boxes.get("classes", ())), slot_labels(file, detector.slots)
+    if 0 < len(names) <= detector.slots:  # as in training on data of this record
+        slots = recorded_slots(boxes) or class_slots(file.path, names, labels, detector.slots)
+        if max(slots) < detector.slots:
+            detector = detector.prepared(slots, 1.0)
     return DetectionReader(
-        detector, tuple(tensors.index(i) for i in detector.tensors), names, least
+        detector, tuple(tensors.index(i) for i in detector.tensors), names or labels, least
     )
 
 
