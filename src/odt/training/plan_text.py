@@ -124,7 +124,7 @@ def describe_memory(
     if cache:
         rows.append(("later", forecast.later, "peak of later epochs"))
     before = size(process - forecast.peak)
-    note = f"{size(process)}, with Python and its modules, {before} here"
+    note = f"{size(process)}, of which Python and its modules take {before}"
     rows.append(("process", process, note))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return table(cells, right=(1,))
