@@ -60,6 +60,7 @@ def test_the_commands_with_many_options_have_a_short_help() -> None:
         "fed simulate",
         "gen-datafile",
         "plan",
+        "predict",
         "train",
     }
     assert set(LONG) == many

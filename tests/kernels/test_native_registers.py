@@ -15,7 +15,7 @@ COMPILERS = [n for n in ("gcc", "clang", "clang-14", "clang-19") if shutil.which
 FULL_TILES = {  # source: functions whose inner loops are full register tiles
     "convolution.c": r"(correlate_tile|correlate_low|filter_rows|filter_wide|tap_rows)\d",
     "dense.c": r"dense_tile_full",
-    "depthwise.c": r"depthwise_filter_grids",
+    "depthwise.c": r"filter_taps[23]",
     "batch_matmul.c": r"matmul_rows\d",
     "recurrent.c": r"gate_product",
 }
