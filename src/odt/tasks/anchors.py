@@ -21,9 +21,10 @@ from odt.core.formats.flatbuffer.detection_postprocess import PostProcess, read_
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
-from odt.tasks.detector import real_boxes, slots_text
-from odt.tasks.geometry import areas, best_detections, corners
-from odt.tasks.matching import decode, encode, match
+from odt.tasks.anchor_targets import BOX, AnchorTargets
+from odt.tasks.detector import slots_text
+from odt.tasks.geometry import best_detections
+from odt.tasks.matching import decode, encode
 
 FOCAL = "binary_focal_crossentropy:apply_class_balancing=True"
 
@@ -74,10 +75,7 @@ class AnchorDetector:
         self._columns = columns
         first = columns - post.classes  # after that of the background
         numbers = class_slots or range(post.classes)
-        self._class_columns = np.array([first + slot for slot in numbers], np.intp)
-        self._positives = max(positives, 1.0)
-        self._anchor_boxes = corners(post.anchors)
-        self._anchor_areas = areas(self._anchor_boxes)
+        self._targets = AnchorTargets(post.anchors, [first + s for s in numbers], positives)
         self._scales = np.array(post.scales, np.float32)
 
     @property
@@ -89,24 +87,13 @@ class AnchorDetector:
         return AnchorDetector(self.post, self._columns, class_slots, positives)
 
     def positives(self, boxes: Array) -> int:
-        return int((self._match(real_boxes(boxes)) >= 0).sum())
+        return self._targets.positives(boxes)
 
     def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
-        count = len(self.post.anchors)
-        codes, classes, code_weights, class_weights = (
-            a.reshape(len(boxes), count, -1, copy=False) for a in targets
-        )
-        for a in (codes, classes, code_weights):
-            a[...] = 0
-        weight = count / self._positives  # a loss is the mean over the anchors
-        class_weights[...] = weight * self._columns  # and over the columns
-        for k, rows in enumerate(map(real_boxes, boxes)):
-            matches = self._match(rows)
-            at = np.flatnonzero(matches >= 0)
-            matched = rows[matches[at]]
-            codes[k, at, :4] = encode(matched[:, 1:], self.post.anchors[at], self._scales)
-            code_weights[k, at] = weight * self.family.box_weight
-            classes[k, at, self._class_columns[matched[:, 0].astype(np.intp)]] = 1
+        def codes_of(matched: Array, at: Array) -> Array:
+            return encode(matched, self.post.anchors[at], self._scales)
+
+        self._targets.write(boxes, targets, codes_of, self.family.box_weight)
 
     def decode(self, outputs: Sequence[Array]) -> list[Array]:
         count = len(self.post.anchors)
@@ -114,12 +101,9 @@ class AnchorDetector:
         with np.errstate(over="ignore", invalid="ignore"):  # codes that are far too large
             return [self._detections(*photo) for photo in zip(codes, scores, strict=True)]
 
-    def _match(self, boxes: Array) -> Array:
-        return match(self._anchor_boxes, boxes[:, 1:], self._anchor_areas)
-
     def _detections(self, codes: Array, scores: Array) -> Array:
-        boxes = decode(codes[:, :4], self.post.anchors, self._scales)
-        by_class, post = scores[:, self._class_columns], self.post
+        boxes = decode(codes[:, :BOX], self.post.anchors, self._scales)
+        by_class, post = scores[:, self._targets.columns], self.post
         return best_detections(boxes, by_class, post.score_threshold, post.iou_threshold)
 
     def __str__(self) -> str:

@@ -26,10 +26,10 @@ from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
+from odt.tasks.anchor_targets import BOX, AnchorTargets
 from odt.tasks.anchors import SSD
-from odt.tasks.detector import real_boxes, slots_text
-from odt.tasks.geometry import areas, best_detections, corners
-from odt.tasks.matching import match
+from odt.tasks.detector import slots_text
+from odt.tasks.geometry import best_detections
 
 PREFIX = "mediapipe:"
 EXAMPLE = f"{PREFIX}8,16,16,16"
@@ -37,7 +37,6 @@ LEAST, MOST = 0.1484375, 0.75  # sizes of the anchors of the first and the last 
 UNITS = 10.0  # of codes in the input, as of SSD
 SCORE, OVERLAP = 0.01, 0.3  # of detections: least score, and overlap from which the better stays
 MAX_LOGIT = 100.0
-BOX = 4  # values of a box
 DIGITS = 9  # of a stride
 
 
@@ -87,10 +86,8 @@ class StatedAnchorDetector:
         self.anchors = anchors
         self.slots = outputs.classes
         self.tensors = (outputs.codes, outputs.scores)
-        self._class_slots = np.array(class_slots or range(outputs.classes), np.intp)
-        self._positives = max(positives, 1.0)
-        self._anchor_boxes = corners(anchors)
-        self._anchor_areas = areas(self._anchor_boxes)
+        slots = class_slots or range(outputs.classes)
+        self._targets = AnchorTargets(anchors, slots, positives)
         self._size = np.array((outputs.height, outputs.width), np.float32)
         self._unit = max(outputs.height, outputs.width) / UNITS  # in pixels
 
@@ -105,25 +102,12 @@ class StatedAnchorDetector:
         return StatedAnchorDetector(self.outputs, self.anchors, class_slots, positives)
 
     def positives(self, boxes: Array) -> int:
-        return int((self._match(real_boxes(boxes)) >= 0).sum())
+        return self._targets.positives(boxes)
 
     def encode(self, boxes: Array, targets: Sequence[Array]) -> None:
-        count = self.outputs.anchors
-        codes, classes, code_weights, class_weights = (
-            a.reshape(len(boxes), count, -1, copy=False) for a in targets
-        )
-        for a in (codes, classes, code_weights):
-            a[...] = 0
-        weight = count / self._positives  # a loss is the mean over the anchors and their values
-        class_weights[...] = weight * self.outputs.classes
-        box_weight = weight * self.outputs.values / BOX / self._unit**2
-        for k, rows in enumerate(map(real_boxes, boxes)):
-            matches = self._match(rows)
-            at = np.flatnonzero(matches >= 0)
-            matched = rows[matches[at]]
-            codes[k, at, :BOX] = self._codes(matched[:, 1:], at)
-            code_weights[k, at, :BOX] = box_weight
-            classes[k, at, self._class_slots[matched[:, 0].astype(np.intp)]] = 1
+        # The loss is the mean over all values of a code, of which four are the box, in units.
+        box_weight = self.outputs.values / BOX / self._unit**2
+        self._targets.write(boxes, targets, self._codes, box_weight)
 
     def decode(self, outputs: Sequence[Array]) -> list[Array]:
         codes, scores = (a.reshape(len(a), self.outputs.anchors, -1, copy=False) for a in outputs)
@@ -131,12 +115,9 @@ class StatedAnchorDetector:
             scores = 1 / (1 + np.exp(-np.clip(scores, -MAX_LOGIT, MAX_LOGIT)))
         with np.errstate(over="ignore", invalid="ignore"):  # codes that are far too large
             return [
-                best_detections(self._boxes(c), s[:, self._class_slots], SCORE, OVERLAP)
+                best_detections(self._boxes(c), s[:, self._targets.columns], SCORE, OVERLAP)
                 for c, s in zip(codes, scores, strict=True)
             ]
-
-    def _match(self, boxes: Array) -> Array:
-        return match(self._anchor_boxes, boxes[:, 1:], self._anchor_areas)
 
     def _codes(self, boxes: Array, at: Array) -> Array:
         """Returns the codes (N, 4) of boxes (N, 4) at some anchors."""
