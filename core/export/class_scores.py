@@ -1,7 +1,7 @@
 """Finds the class scores of a detector: a column for each class at each anchor or cell."""
 
 from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR, read_post_process
-from odt.core.lowering.final_activation import producer
+from odt.core.lowering.final_activation import probability_operator
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
@@ -9,7 +9,6 @@ from odt.errors import ModelError
 
 CLASSES = 1  # output of the post-processing operator
 CODES = 4  # numbers of a box
-PROBABILITIES = ("SOFTMAX", "LOGISTIC")  # operators of the scores of cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,8 @@ def _cells(graph: Graph) -> ClassScores | None:
     """Returns the probabilities (1, H, W, C) of a grid of cells, as of FOMO."""
     (y, *others) = graph.outputs
     shape = graph.tensors[y].spec.shape
-    last = producer(graph, y)
-    while last is not None and last.op in ("QUANTIZE", "DEQUANTIZE"):
-        last = producer(graph, last.inputs[0])
     is_grid = len(shape) == 4 and shape[1] * shape[2] > 1 and shape[3] > 1
-    if others or not is_grid or last is None or last.op not in PROBABILITIES:
+    if others or not is_grid or not probability_operator(graph, y):
         return None
     return ClassScores(y, shape[3], 1, 0, "cell")
 

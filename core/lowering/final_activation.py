@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from odt.core.model.graph import Graph, Node
+from odt.core.model.integer_operators import CONVERSIONS
 from odt.kernels.rows.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
@@ -47,6 +48,14 @@ def producing_operator(graph: Graph, output: int) -> Node | None:
     while node is not None and node.op in SHAPE_ONLY and node.inputs:
         node = producer(graph, node.inputs[0])
     return node
+
+
+def probability_operator(graph: Graph, output: int) -> str:
+    """Returns SOFTMAX or LOGISTIC if an output has its values, perhaps quantized; "" otherwise."""
+    node = producer(graph, output)
+    while node is not None and node.op in CONVERSIONS:
+        node = producer(graph, node.inputs[0])
+    return node.op if node is not None and node.op in PROBABILITIES else ""
 
 
 def moved_activation(graph: Graph, output: int) -> Node | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from odt.core.data.protocol import Scales
-from odt.core.export.class_scores import PROBABILITIES
+from odt.core.lowering.final_activation import probability_operator
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.detector import real_boxes, slots_text
@@ -122,13 +122,10 @@ def recognize(model: Model) -> CellDetector | None:
         return None
     tensor = graph.outputs[0]
     image, output = (graph.tensors[i].spec.shape for i in (graph.inputs[0], tensor))
-    makers = {i: node for node in graph.nodes for i in node.outputs}
-    while tensor in makers and makers[tensor].op in ("QUANTIZE", "DEQUANTIZE"):
-        tensor = makers[tensor].inputs[0]
-    activation = makers[tensor].op if tensor in makers else ""
-    if len(image) != 4 or len(output) != 4 or activation not in PROBABILITIES:
+    activation = probability_operator(graph, tensor)
+    if len(image) != 4 or len(output) != 4 or not activation:
         return None
     height, width, classes = output[1:]
     if min(height, width, classes) < 2 or image[1] < STRIDE * height:
         return None
-    return CellDetector(graph.outputs[0], (height, width, classes), activation)
+    return CellDetector(tensor, (height, width, classes), activation)
