@@ -4,7 +4,6 @@ from math import ceil
 
 from odt.core.planning.plan import Call, Plan
 from odt.dataclass import dataclass
-from odt.kernels.rows.opdef import Arithmetic
 
 SHORT_RUN = 5e-3  # seconds of a run to which waking a thread adds some per cent
 FILLING = 0.02  # fraction of a run's time for filling its inputs, up to which one thread does it
@@ -35,13 +34,8 @@ class Rates:
 
     def operations(self, call: Call) -> float:
         """Returns the operations per second of a call."""
-        rates = {
-            Arithmetic.DENSE: self.dense,
-            Arithmetic.CONVOLUTION: self.convolution,
-            Arithmetic.DEPTHWISE: self.depthwise,
-            Arithmetic.OTHER: self.other,
-        }
-        return rates[call.arithmetic]
+        rate: float = getattr(self, call.arithmetic.value)
+        return rate
 
 
 # A core of a current machine; mostly the ratios matter. With them, the estimates of a sample of 22

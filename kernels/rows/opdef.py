@@ -54,7 +54,7 @@ class TensorSpec:
 
 
 class Arithmetic(Enum):
-    """Kinds of arithmetic, each with its own number of operations per second on a machine."""
+    """Kinds of arithmetic; the values are the names of their rates, in operations per second."""
 
     DENSE = "dense"
     CONVOLUTION = "convolution"
