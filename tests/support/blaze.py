@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.core.export.model_builder import ModelBuilder
+from support.convolutions import add_convolution
 
 SIDE, ANCHORS, VALUES = 32, "mediapipe:8,16,16,16", 8  # x, y, width, height and two points
 GRIDS = ((8, 2), (16, 6))  # stride, and anchors of a cell
@@ -23,10 +24,10 @@ def small_blaze(classes: int = 1, seed: int = 0) -> bytes:
     for stride, each in GRIDS:
         side = SIDE // stride
         step = 8 if inputs == 3 else 2
-        x = _conv(b, x, side, inputs, 24, step, step, 1)
+        x = add_convolution(b, x, side, inputs, 24, step, step, 1)
         inputs = 24
         for values, outputs in parts.items():
-            head = _conv(b, x, side, inputs, values * each, 1, 1)
+            head = add_convolution(b, x, side, inputs, values * each, 1, 1)
             shape = (1, side * side * each, values)
             new = b.add_constant(np.array(shape, np.int32))
             outputs.append(b.add_operator("RESHAPE", (head, new), shape))
@@ -35,26 +36,4 @@ def small_blaze(classes: int = 1, seed: int = 0) -> bytes:
             b.add_operator("CONCATENATION", outputs, (1, COUNT, values), axis=1)
             for values, outputs in parts.items()
         )
-    )
-
-
-def _conv(
-    b: ModelBuilder,
-    x: int,
-    side: int,
-    inputs: int,
-    outputs: int,
-    size: int,
-    stride: int,
-    activation: int = 0,
-) -> int:
-    w = b.add_weight((outputs, size, size, inputs), size * size * inputs)
-    bias = b.add_constant(np.zeros(outputs, np.float32))
-    return b.add_operator(
-        "CONV_2D",
-        (x, w, bias),
-        (1, side, side, outputs),
-        stride_h=stride,
-        stride_w=stride,
-        fused_activation_function=activation,
     )

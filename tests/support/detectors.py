@@ -8,6 +8,7 @@ from op_db.support.flex_maps import flex_map
 
 from odt.core.export.model_builder import ModelBuilder
 from odt.kernels.rows.opdef import Array
+from support.convolutions import add_convolution
 
 SIDE, CELLS, SIZES = 32, (8, 4), ((0.2, 0.2), (0.3, 0.15))  # input, grids, (height, width)
 OPTIONS: Mapping[str, Any] = {
@@ -59,13 +60,13 @@ def small_detector(
     side, channels = SIDE, 3
     for width, level in ((8, None), (16, 0), (16, 1)):
         side //= 2
-        x = _conv(b, x, side, channels, width, 2, 1)
+        x = add_convolution(b, x, side, channels, width, 3, 2, 1)
         channels = width
         if level is not None:
             assert side == CELLS[level]
             anchors = side * side * len(SIZES)
             for outputs, values in ((codes, 4), (logits, columns)):
-                head = _conv(b, x, side, channels, values * len(SIZES), 1)
+                head = add_convolution(b, x, side, channels, values * len(SIZES), 3, 1)
                 shape = (1, anchors, values)
                 new = b.add_constant(np.array(shape, np.int32))
                 outputs.append(b.add_operator("RESHAPE", (head, new), shape))
@@ -85,18 +86,3 @@ def small_detector(
     data = flex_map(**fields)["custom_options"]
     b.graph.operators[-1].custom_options = np.frombuffer(data, np.uint8)
     return b.build(*range(first, first + 4))
-
-
-def _conv(
-    b: ModelBuilder, x: int, side: int, inputs: int, outputs: int, stride: int, activation: int = 0
-) -> int:
-    w = b.add_weight((outputs, 3, 3, inputs), 9 * inputs)
-    bias = b.add_constant(np.zeros(outputs, np.float32))
-    return b.add_operator(
-        "CONV_2D",
-        (x, w, bias),
-        (1, side, side, outputs),
-        stride_h=stride,
-        stride_w=stride,
-        fused_activation_function=activation,
-    )

@@ -51,6 +51,15 @@ def litert(
     return [np.concatenate([np.atleast_1d(r[i]) for r in results]) for i in range(len(results[0]))]
 
 
+def inner(path: Path, x: Array, tensor: int) -> Array:
+    """A tensor in the middle of a model, by LiteRT."""
+    interpreter = Interpreter(str(path), experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    return np.asarray(interpreter.get_tensor(tensor))
+
+
 # onert writes past short buffers and crashes on what it does not know: it gets a process.
 _ONERT = """
 import sys

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 from click.testing import CliRunner, Result
 from flatbuffers import flexbuffers
 from support.detectors import grid_anchors, small_detector
-from support.judges import litert, random_inputs
+from support.judges import inner, litert, random_inputs
 
 import odt
 from odt.cli.main import main
@@ -68,15 +67,6 @@ def constant(model: Model, tensor: int) -> np.ndarray:
 
 def content(tensor: Tensor) -> bytes:
     return b"" if tensor.data is None else tensor.data.tobytes()
-
-
-def inner(path: Path, x: np.ndarray, tensor: int) -> np.ndarray:
-    """A tensor in the middle of a model, by LiteRT."""
-    interpreter = Interpreter(str(path), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
-    interpreter.invoke()
-    return np.asarray(interpreter.get_tensor(tensor))
 
 
 @pytest.mark.filterwarnings("ignore:Warning. Enabling")  # LiteRT: to keep tensors takes memory

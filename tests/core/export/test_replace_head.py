@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
-from support.judges import litert, onert, random_inputs
+from support.judges import inner, litert, onert, random_inputs
 from support.mutations import mutations
 from support.new_heads import classifier, expected, head, made, run
 from support.paths import MODELS
@@ -22,15 +22,6 @@ from odt.errors import OdtError, OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 SINE = MODELS / "tflm-hello-world-sine-float.tflite"
-
-
-def inner(path: Path, x: np.ndarray, tensor: int) -> np.ndarray:
-    """A tensor in the middle of a model, by LiteRT."""
-    interpreter = Interpreter(str(path), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
-    interpreter.invoke()
-    return np.asarray(interpreter.get_tensor(tensor))
 
 
 @pytest.mark.filterwarnings("ignore:Warning. Enabling")  # LiteRT: to keep tensors takes memory
