@@ -114,7 +114,7 @@ def test_a_head_sends_a_fiftieth_of_the_model() -> None:
 def test_a_thousand_rounds_gather_nothing(tmp_path: Path) -> None:
     grown = growth(1000, tmp_path)
     print(grown)
-    assert grown["threads"] == grown["files"] == 0
+    assert max(grown["threads"], grown["files"]) <= 0  # threads that just ended may still be listed
     assert grown["memory"] < 4000
     assert grown["resident"] < 16e6
 

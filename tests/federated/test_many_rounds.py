@@ -9,5 +9,5 @@ OF_A_ROUND = 4000  # bytes: its result in the history, and in the text of log an
 
 def test_rounds_gather_nothing_but_their_results(tmp_path: Path) -> None:
     grown = growth(40, tmp_path)
-    assert grown["threads"] == grown["files"] == 0
+    assert max(grown["threads"], grown["files"]) <= 0  # threads that just ended may still be listed
     assert grown["memory"] < OF_A_ROUND
