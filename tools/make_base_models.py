@@ -19,7 +19,7 @@ from odt.datasets.preprocess import Preprocessing
 from odt.datasets.sounds import Sound
 
 OUTPUT = Path(__file__).parents[1] / "models" / "odt_models"
-PHOTOS = Preprocessing(colour="rgb", resize=Resize(224, 224), scale="-1..1")
+PHOTOS = Preprocessing(color="rgb", resize=Resize(224, 224), scale="-1..1")
 MFCC = Sound(rate=16000, seconds=1.0, mel=40, mfcc=10, frame=480, hop=320, low=20.0, high=4000.0)
 
 

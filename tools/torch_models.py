@@ -1,6 +1,6 @@
 """The torch modules of make_torch_models.py: small networks of the kinds that people convert.
 
-Normalisation statistics are part of each module's state and stay unchanged: they are constants in
+Normalization statistics are part of each module's state and stay unchanged: they are constants in
 the converted model, which odt trains.
 """
 # mypy: disallow-subclassing-any=False, warn-return-any=False

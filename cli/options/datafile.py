@@ -13,7 +13,7 @@ from odt.dataclass import dataclass
 from odt.datasets.data_writers import OUTPUTS
 from odt.datasets.open_source import FORMATS
 from odt.datasets.pictures import FITS, METHODS
-from odt.datasets.preprocess import COLOURS, MISSING, SCALES
+from odt.datasets.preprocess import COLORS, MISSING, SCALES
 from odt.datasets.wave_files import MAX_RATE
 
 # Profiles of ONE's tf_dataset_converter: the data sets it accepts, and its name for messages.
@@ -218,7 +218,7 @@ class DatafileOptions:
            help="Handling of images with another aspect ratio.")
     color: str | None = declare(STEPS, "--color", "--colour", common=True,
            fits=Fits(PICTURE, kinds=("image",)),
-           type=click.Choice(COLOURS), help="Image color mode.")
+           type=click.Choice(COLORS), help="Image color mode.")
     scale: str | None = declare(STEPS, "--scale", common=True,
            fits=Fits(),
            type=click.Choice(SCALES),

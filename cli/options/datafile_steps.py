@@ -48,7 +48,7 @@ class Steps:
         self.resize = Resize(*size, options.resize, fit) if size else None
         if options.masks and self.moves():
             raise OdtError("--augment: must be noise alone with --masks, which do not move.")
-        self._colour = options.color or (like.colour() if like else "keep")
+        self._color = options.color or (like.color() if like else "keep")
         has_scaling = options.scale or self._mean or self._std
         self._record = like.record if like and not has_scaling else None
 
@@ -60,7 +60,7 @@ class Steps:
 
     def early_resize(self) -> Resize | None:
         """Returns the resize that decoding can do, if no other step comes before it."""
-        return None if self.moves() or self._colour == "grayscale" else self.resize
+        return None if self.moves() or self._color == "grayscale" else self.resize
 
     def preprocessing(self, source: Source) -> Preprocessing:
         """Returns the preprocessing for the samples of a source."""
@@ -87,7 +87,7 @@ class Steps:
             std = steps.std
         return Preprocessing(
             missing=self._options.missing,
-            colour=self._colour if is_image else "keep",
+            color=self._color if is_image else "keep",
             augmentation=self._augmentation,
             resize=self.resize if is_image else None,
             scale=scale,

@@ -125,7 +125,7 @@ def recipe_of(ctx: click.Context) -> Recipe:
     Files to write are left out: `outputs_of` returns them.
 
     Raises:
-        OdtError: if the command line is in ONE's spelling, because some of its behaviour has no
+        OdtError: if the command line is in ONE's spelling, because some of its behavior has no
             option.
     """
     if spelled_as_one():

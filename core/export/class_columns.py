@@ -11,7 +11,7 @@ import numpy as np
 
 from odt.core.export.class_scores import ClassScores
 from odt.core.export.detection_counts import with_counts
-from odt.core.export.head_metadata import relabelled_metadata
+from odt.core.export.head_metadata import relabeled_metadata
 from odt.core.export.model_tables import (
     buffer_entry,
     drop_unused_buffers,
@@ -72,13 +72,13 @@ def replace_classes(
     model.check_flatbuffer("replace_head")
     new = _NewColumns(model, scores, scores.background + len(names), seed)
     new.replace()
-    entries, archive = relabelled_metadata(
+    entries, archive = relabeled_metadata(
         model,
-        scores.labelled,
+        scores.labeled,
         names,
         scores.columns,
         scores.background,
-        has_columns=model.graph.outputs[scores.labelled] == scores.tensor,
+        has_columns=model.graph.outputs[scores.labeled] == scores.tensor,
     )
     new.set_metadata(entries)
     drop_unused_buffers(new.tables)

@@ -19,14 +19,14 @@ class ClassScores:
         tensor: the scores, whose last axis has the columns.
         columns: number of columns.
         background: number of columns before those of the classes: 1 or 0.
-        labelled: position of the output that class names belong to.
+        labeled: position of the output that class names belong to.
         place: what has the columns: an anchor or a cell.
     """
 
     tensor: int
     columns: int
     background: int
-    labelled: int
+    labeled: int
     place: str
 
     @property
@@ -51,8 +51,8 @@ def class_scores(model: Model) -> ClassScores | None:
             f"{model.path}: operator {post.node.origin} ({OPERATOR}): its classes must be an "
             f"output of the model, but got {', '.join(map(model.graph.label, outputs))}"
         )
-    labelled = outputs.index(classes)
-    return ClassScores(post.scores, columns, columns - post.classes, labelled, "anchor")
+    labeled = outputs.index(classes)
+    return ClassScores(post.scores, columns, columns - post.classes, labeled, "anchor")
 
 
 def _cells(graph: Graph) -> ClassScores | None:

@@ -4,7 +4,7 @@ New buffers are put in front of the old bytes (see flatbuffer_edit). In the old 
 the tensors change and their scales are removed, also those of quantized activations; the DEQUANTIZE
 of a weight and conversions of activations are removed from the list of operators, and operators
 that read their outputs read their inputs. If ranges of activations imply RELUs, or weights are
-sparse, the file is serialised anew before.
+sparse, the file is serialized anew before.
 """
 
 import struct

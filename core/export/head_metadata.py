@@ -92,7 +92,7 @@ def kept_metadata(
     return entries, _archive({name: data for name, data in files.items() if data})
 
 
-def relabelled_metadata(
+def relabeled_metadata(
     model: Model,
     output: int,
     names: Sequence[str],

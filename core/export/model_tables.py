@@ -34,7 +34,7 @@ def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
 
 
 def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = None) -> bytes:
-    """Serialises the tables of a model, so that runtimes compute it as it is meant.
+    """Serializes the tables of a model, so that runtimes compute it as it is meant.
 
     Versions of operators are raised to what they need, and fused TANHs get operators of their own.
 

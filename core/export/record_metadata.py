@@ -1,7 +1,7 @@
 """The metadata entries of a preprocessing record: odt's own, and TFLite Model Metadata.
 
 TFLite Model Metadata holds what it has a place for: normalization and range of the input, the
-colour of pictures, and a file with the class names, in a zip archive after the model.
+color of pictures, and a file with the class names, in a zip archive after the model.
 """
 
 import io
@@ -61,7 +61,7 @@ def record_entries(model: Model, record: Record, file_format: str) -> RecordEntr
     labels, old_labels = label_file(record.names), associated_file(model, LABELS)
     # Offsets that a shift would change are those of an archive, which a second one would hide.
     has_other_archive = not old_labels and offset_patches(model.data, 1)
-    if not _labelled_outputs(model, record) or labels == old_labels or has_other_archive:
+    if not _labeled_outputs(model, record) or labels == old_labels or has_other_archive:
         return RecordEntries(entries)
     return RecordEntries(entries, _archive(labels))
 
@@ -114,7 +114,7 @@ def _tables(model: Model, record: Record) -> dict[str, Any]:
     for tensor, i in zip(inputs, graph.inputs, strict=True):
         tensor["name"] = graph.tensors[i].name
     outputs: list[dict[str, Any]] = [{"name": graph.tensors[i].name} for i in graph.outputs]
-    for k in _labelled_outputs(model, record)[:1]:
+    for k in _labeled_outputs(model, record)[:1]:
         outputs[k]["associated_files"] = [labels_entry()]
     if record.boxes:  # `replace_head` has named the classes of a detector
         graphs = (read_metadata(model) or {}).get("subgraph_metadata") or [{}]
@@ -146,7 +146,7 @@ def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
     return tensor
 
 
-def _labelled_outputs(model: Model, record: Record) -> list[int]:
+def _labeled_outputs(model: Model, record: Record) -> list[int]:
     """Returns the outputs whose last axis has a value for each class."""
     shapes = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
     count = len(record.names)

@@ -188,7 +188,7 @@ def _pack(
     rng: np.random.Generator,
     head: Head,
 ) -> bytes:
-    """Serialises the model of the kept operators and the new layers."""
+    """Serializes the model of the kept operators and the new layers."""
     graph = tables.graph
     inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
     output = tables.add(

@@ -40,7 +40,7 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
         if isinstance(entry, Delivery) and entry.call:
             in_blocks.append(k)
     for k in in_blocks:
-        since, until = _neighbours(plan, k)
+        since, until = _neighbors(plan, k)
         for root in map(plan.root, plan.entries[k].touched):
             first[root], last[root] = min(first[root], since), max(last[root], until)
     end = plan.forward_entries
@@ -73,7 +73,7 @@ def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> list[int]:
     return list(accumulate(changes[:-1]))
 
 
-def _neighbours(plan: Plan, k: int) -> tuple[int, int]:
+def _neighbors(plan: Plan, k: int) -> tuple[int, int]:
     """Returns the first and the last of the deliveries in a row that include entry k.
 
     Workers may make them at the same time, and read each other's values.

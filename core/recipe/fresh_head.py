@@ -1,4 +1,4 @@
-"""Recognises new last layers that have not been trained yet; only they train by default.
+"""Recognizes new last layers that have not been trained yet; only they train by default.
 
 With random last layers, the first gradients of the layers before them are noise. As in Keras' guide
 to transfer learning, those layers are frozen until the new ones are trained.

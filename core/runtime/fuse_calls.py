@@ -1,4 +1,4 @@
-"""Fuses neighbouring calls when they are bound to memory.
+"""Fuses neighboring calls when they are bound to memory.
 
 Only calls are fused: the plan, its values and lifetimes do not change. Therefore a fused call must
 not write to memory that it reads later.

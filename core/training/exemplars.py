@@ -60,7 +60,7 @@ class Exemplars:
         return self.values * self.scales[:, None]
 
     @property
-    def centred(self) -> Array:
+    def centered(self) -> Array:
         """The restored features, moved so that their mean is that of all samples ever seen."""
         features = self.features
         return features + (self.mean - features.mean(axis=0)) if len(features) else features

@@ -57,7 +57,7 @@ class FeatureStore:
     @property
     def features(self) -> Array:
         """The restored features of all classes (n, F), float32, with the means of the classes."""
-        rows = [c.centred for c in self.classes]
+        rows = [c.centered for c in self.classes]
         return np.concatenate([np.empty((0, self.width), np.float32), *rows])
 
     @property

@@ -1,8 +1,8 @@
 """Caches the outputs of a model's frozen part for each sample.
 
 Training then begins at these values. The value of a sample is computed when it is first read,
-together with the values of its neighbours in the file. BLAS rounds a row of a product depending on
-its position in the matrix. Because neighbours are fixed, a value does not depend on the order of an
+together with the values of its neighbors in the file. BLAS rounds a row of a product depending on
+its position in the matrix. Because neighbors are fixed, a value does not depend on the order of an
 epoch, and resumed training computes the same bits.
 """
 
@@ -223,12 +223,12 @@ class FrozenCache(Closing):
         self._hits += len(numbers)
         for number in numbers:
             if not self._is_cached[number]:
-                self._compute(self._neighbours(int(number)))
+                self._compute(self._neighbors(int(number)))
                 self._hits = len(self._is_cached) if self._is_cached.all() else 0
         if self._hits >= len(self._is_cached):
             self._idle.clear()
 
-    def _neighbours(self, number: int) -> range:
+    def _neighbors(self, number: int) -> range:
         """Returns the samples that are computed together with a sample."""
         part = next(p for p in self._parts if number in p)
         for size in (self._schedule.batch, self._schedule.micro_batch, self._size):

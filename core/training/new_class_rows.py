@@ -2,7 +2,7 @@
 
 The row of a new class c is a linear discriminant between it and the other classes:
 w ∝ C⁻¹(μ_c − m), where μ_c is the mean of its features, m the mean of the means of all other
-classes, and C the mean of the covariances within the classes. C is regularised:
+classes, and C the mean of the covariances within the classes. C is regularized:
 (1 − ρ) C + ρ τ I, with τ the mean of its diagonal. The norm of w is the mean norm of the old rows,
 and at the point (μ_c + m) / 2 the new class has the logit of the best old one. Old rows do not
 change.
@@ -56,7 +56,7 @@ def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tu
 
 
 def solve(deviations: Array, vector: Array) -> Array:
-    """Returns C⁻¹ v for the regularised covariance C = (1 − ρ) DᵀD + ρ τ I, up to a factor.
+    """Returns C⁻¹ v for the regularized covariance C = (1 − ρ) DᵀD + ρ τ I, up to a factor.
 
     By the Woodbury identity only a system of n equations is solved, not one of F.
 

@@ -3,8 +3,8 @@
 x (A, T, F)    rate, one integer: samples of sound in a second, static or data    y (A, T, D)
 
 y = log(max(√x M, 1e−12)) Q, with Q[j, d] = √(2/C) cos(π d (j + ½)/C). The C channels of M (F, C)
-are triangles on the mel scale, m(f) = 1127 ln(1 + f/700): their centres divide the range between
-the frequency limits into C + 1 equal parts, and each triangle falls to 0 at the centres beside its
+are triangles on the mel scale, m(f) = 1127 ln(1 + f/700): their centers divide the range between
+the frequency limits into C + 1 equal parts, and each triangle falls to 0 at the centers beside its
 own. Frequencies outside of the limits do not count, nor does f = 0.
 
 dx = ((dy Qᵀ / (√x M)) Mᵀ) / (2 √x), without channels at the limit 1e−12, and 0 where x is.
@@ -112,9 +112,9 @@ def filter_bank(attrs: MfccAttrs, bins: int, rate: int) -> Array:
     first, last = int(1.5 + attrs.lower / hertz), int(attrs.upper / hertz)
     at = np.arange(first, last + 1)
     low, high = mel(attrs.lower), mel(attrs.upper)
-    centres = low + (high - low) / (attrs.channels + 1) * np.arange(attrs.channels + 2)
-    above = np.searchsorted(centres[1:-1], mel(at * hertz))  # centres[above] is the one below
-    falls = (centres[above + 1] - mel(at * hertz)) / (centres[above + 1] - centres[above])
+    centers = low + (high - low) / (attrs.channels + 1) * np.arange(attrs.channels + 2)
+    above = np.searchsorted(centers[1:-1], mel(at * hertz))  # centers[above] is the one below
+    falls = (centers[above + 1] - mel(at * hertz)) / (centers[above + 1] - centers[above])
     padded = np.zeros((bins, attrs.channels + 2))
     padded[at, above] = falls
     padded[at, above + 1] = 1 - falls

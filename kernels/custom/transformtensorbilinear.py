@@ -5,7 +5,7 @@ x (N, H, W, C)    m (N, 4, 4)    y (N, OH, OW, C)
 y[p, q] is x at column t₀ and row t₁, with (t₀, t₁) = rows 0 and 1 of m · (q + h, p + h, 0, 1) − h,
 h = ½, and h = 0 in version 1. It is 0 outside [0, W − 1] × [0, H − 1], and elsewhere the sum of the
 four nearest pixels with the weights of RESIZE_BILINEAR. dx sums dy times these weights. dt sums dy
-times differences of neighbouring pixels, and dm = Σ dt (q + h, p + h, 0, 1)ᵀ.
+times differences of neighboring pixels, and dm = Σ dt (q + h, p + h, 0, 1)ᵀ.
 
 Source: transform_tensor_bilinear.cc in MediaPipe; version 1 is also called TransformTensor.
 """
@@ -30,10 +30,10 @@ CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # vertically, horizontally
 
 @dataclass(frozen=True, slots=True)
 class SampleAttrs:
-    """Height and width of the output, and where the centre of pixel 0 is."""
+    """Height and width of the output, and where the center of pixel 0 is."""
 
     size: tuple[int, int]
-    centre: float
+    center: float
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SampleAttrs:
@@ -76,7 +76,7 @@ def workspace(attrs: SampleAttrs, s: Specs) -> Specs:
 def geometry(attrs: SampleAttrs, s: Specs) -> Mapping[str, Any]:
     n, height, width, _ = s["x"].shape
     grid = np.zeros((4, attrs.size[0] * attrs.size[1]), s["x"].dtype)
-    grid[1], grid[0] = np.indices(attrs.size).reshape(2, -1) + attrs.centre
+    grid[1], grid[0] = np.indices(attrs.size).reshape(2, -1) + attrs.center
     grid[3] = 1
     return {"grid": grid, "image": (height, width), "first": np.arange(n) * (height * width)}
 
@@ -101,7 +101,7 @@ def locate(
     height, width = image
     last = np.array([[width - 1], [height - 1]], t.dtype)
     np.matmul(m[:, :2], grid, out=t)
-    np.subtract(t, attrs.centre, out=t)
+    np.subtract(t, attrs.center, out=t)
     np.fmin(t, last, out=nearest)  # NaN is outside
     np.fmax(nearest, 0, out=nearest)
     np.not_equal(nearest, t, out=outside)

@@ -25,8 +25,8 @@ class ResizeAttrs:
     """The output's (height, width), and the alignment of the two pixel grids.
 
     Attributes:
-        align_corners: the centres of the corner pixels coincide.
-        half_pixel_centers: the corners of the images coincide. If both are false, the centres of
+        align_corners: the centers of the corner pixels coincide.
+        half_pixel_centers: the corners of the images coincide. If both are false, the centers of
             the first pixels coincide.
     """
 
@@ -53,7 +53,7 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
 
 
 def step(attrs: ResizeAttrs, size: int, out: int) -> float:
-    """Returns the distance between neighbouring outputs, in input pixels."""
+    """Returns the distance between neighboring outputs, in input pixels."""
     if attrs.align_corners and out > 1:
         return (size - 1) / (out - 1)
     return size / out

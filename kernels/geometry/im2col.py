@@ -1,7 +1,7 @@
 """im2col: windows of images copied to columns for a matrix product, a tile of images at a time.
 
 A tile's columns stay in the cache, so the workspace does not grow with the batch. Whole runs of
-neighbouring values are copied, and each product has a long dimension.
+neighboring values are copied, and each product has a long dimension.
 """
 
 from collections.abc import Iterator

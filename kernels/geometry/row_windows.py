@@ -1,6 +1,6 @@
 """Treats each row of windows as one window, for depthwise sums.
 
-With stride 1 and filters that do not mix channels, neighbouring windows of a row read neighbouring
+With stride 1 and filters that do not mix channels, neighboring windows of a row read neighboring
 values. A row of W windows with C channels is therefore one window with W · C channels, if the
 filters are repeated W times. This makes NumPy's inner loops W times longer.
 """

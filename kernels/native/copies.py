@@ -20,7 +20,7 @@ Pairs = Callable[..., Iterable[tuple[Array, Array]]]
 def merged_axes(source: Array, target: Array) -> list[tuple[int, int, int]]:
     """Returns (size, stride in the source, stride in the target) of the axes, in elements.
 
-    Axes of length 1 are removed, and neighbouring axes of the target that are neighbours in the
+    Axes of length 1 are removed, and neighboring axes of the target that are neighbors in the
     source are merged.
     """
     merged: list[tuple[int, int, int]] = []

@@ -40,7 +40,7 @@ def elementwise_shape(axes: Axes) -> ElementwiseShape:
 def broadcast_strides(*shapes: tuple[int, ...]) -> Axes:
     """Returns the axes of the broadcast shape, each with its size and the stride of every array.
 
-    Neighbouring axes that are contiguous in every array are merged.
+    Neighboring axes that are contiguous in every array are merged.
     """
     whole = np.broadcast_shapes(*shapes)
     padded = [(1,) * (len(whole) - len(s)) + s for s in shapes]

@@ -37,7 +37,7 @@ from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.average_precision import mean_average_precision
 from odt.tasks.box_counts import BoxCounts
-from odt.tasks.centre_f1 import count_centres
+from odt.tasks.center_f1 import count_centers
 from odt.tasks.recognition import detector_of
 
 pytestmark = pytest.mark.accept
@@ -277,7 +277,7 @@ def test_fomo_learns_white_blood_cells(tmp_path: Path) -> None:
     photos = np.fromfile(test.inputs, np.uint8).reshape(-1, 96, 96, 3)
     boxes = np.fromfile(test.targets, np.float32).reshape(len(photos), -1, 5)
     (grid,) = litert_outputs(out, (photos.astype(np.int16) - 128).astype(np.int8))
-    counts = map(count_centres, detector.decode([grid]), boxes)
+    counts = map(count_centers, detector.decode([grid]), boxes)
     assert sum(counts, BoxCounts()).f1 == pytest.approx(score, abs=1e-4)
 
 

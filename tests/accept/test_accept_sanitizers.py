@@ -102,7 +102,7 @@ def test_the_thread_pool_has_no_race(tmp_path: Path) -> None:
         *("-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-pthread", *WARNINGS),
         *(f"-I{NATIVE}", HERE / "team.c", NATIVE / "team.c"),
     )
-    # The sanitizer of older compilers knows only addresses as they are without randomisation.
+    # The sanitizer of older compilers knows only addresses as they are without randomization.
     run = subprocess.run(
         ["setarch", "-R", driver], capture_output=True, text=True, timeout=300, check=False
     )

@@ -241,7 +241,7 @@ def test_a_checkpoint_of_another_model_is_named(
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ('colour = "red"', "keys must be .*, but got colour"),
+        ('color = "red"', "keys must be .*, but got color"),
         ("workers = -1", "workers: must be as odt writes it"),
         ("workers", "must be a recipe in TOML"),
         ("metric = [1]", "metric: must be as odt writes it"),

@@ -21,7 +21,7 @@ from odt.kernels.rows.opdef import Array
 
 SIDE, CELLS, SIZE = 4, 16, 32.0  # cells of a side and in all, pixels of a side
 Constant = Callable[[Any], int]
-CENTRES = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), -1).reshape(1, CELLS, 2)
+CENTERS = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), -1).reshape(1, CELLS, 2)
 
 
 class Detector(ModelBuilder):
@@ -75,7 +75,7 @@ def with_anchors(net: Detector, *, first: bool) -> int:
         shapes = two, two, rest
         parts = [net.add_operator("LOGISTIC", [i], s) for i, s in zip(parts, shapes, strict=True)]
     xy = net.all("MUL", parts[0], 2.0, shape=two)
-    xy = net.all("ADD", xy, CENTRES.reshape(1, CELLS, 1, 2) - 0.5, shape=two)
+    xy = net.all("ADD", xy, CENTERS.reshape(1, CELLS, 1, 2) - 0.5, shape=two)
     xy = net.all("MUL", xy, SIZE / SIDE, np.full((1, 2), 1 / SIZE), shape=two)
     wh = net.add_operator("MUL", [parts[1], parts[1]], two)
     anchors = np.array([10.0, 13, 16, 30, 33, 23]).reshape(1, 1, 3, 2)
@@ -85,12 +85,12 @@ def with_anchors(net: Detector, *, first: bool) -> int:
 
 
 def with_strides(net: Detector) -> int:
-    """Centres plus raw offsets, and exponentials, times the stride of each position."""
+    """Centers plus raw offsets, and exponentials, times the stride of each position."""
     two = (1, CELLS, 2)
     y = net.reshape(net.head(6), 1, CELLS, 6)
     xy, wh, score = net.parts(y, 2, two, two, two)
     strides = np.repeat([8.0, 16.0], 8).reshape(1, CELLS, 1)
-    xy = net.all("MUL", net.all("ADD", xy, CENTRES, shape=two), strides, shape=two)
+    xy = net.all("MUL", net.all("ADD", xy, CENTERS, shape=two), strides, shape=two)
     wh = net.all("MUL", net.add_operator("EXP", [wh], two), strides, shape=two)
     boxes = net.add_operator("CONCATENATION", [xy, wh], (1, CELLS, 4), axis=2)
     boxes = net.all("MUL", boxes, np.full(4, 1 / SIZE), shape=(1, CELLS, 4))
@@ -114,12 +114,12 @@ def with_distances(net: Detector, *, product: bool) -> int:
         y = net.conv(y, filters, net.constant(np.zeros(1)), (*four, 1))
         y = net.reshape(y, *four)
     low, high = net.parts(y, 1, two, two)
-    points = net.constant(CENTRES.transpose(0, 2, 1) + 0.5)
+    points = net.constant(CENTERS.transpose(0, 2, 1) + 0.5)
     low = net.add_operator("SUB", [points, low], two)
     high = net.add_operator("ADD", [high, points], two)
-    centre = net.all("MUL", net.add_operator("ADD", [low, high], two), [[[0.5]]], shape=two)
+    center = net.all("MUL", net.add_operator("ADD", [low, high], two), [[[0.5]]], shape=two)
     extent = net.add_operator("SUB", [high, low], two)
-    boxes = net.add_operator("CONCATENATION", [centre, extent], four, axis=1)
+    boxes = net.add_operator("CONCATENATION", [center, extent], four, axis=1)
     strides = np.repeat([8.0, 16.0], 8).reshape(1, 1, CELLS)
     boxes = net.all("MUL", boxes, strides, np.full((1, 4, 1), 1 / SIZE), shape=four)
     score = net.add_operator("LOGISTIC", [score], (1, CELLS, 2))

@@ -13,14 +13,14 @@ import odt
 from odt import federated
 from odt.core.formats.reader import read_model
 
-CENTRES = 2 * np.random.default_rng(7).normal(size=(4, 6))
+CENTERS = 2 * np.random.default_rng(7).normal(size=(4, 6))
 LOSS = "sparse_categorical_crossentropy"
 
 
 def samples(count: int, classes: int = 3, seed: int = 0) -> tuple[Any, Any]:
     labels = (np.arange(count) % classes).astype(np.int32)
     noise = np.random.default_rng(seed).normal(size=(count, 6))
-    return (CENTRES[labels] + noise).astype(np.float32), labels
+    return (CENTERS[labels] + noise).astype(np.float32), labels
 
 
 def accuracy(path: Path) -> float:

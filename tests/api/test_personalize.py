@@ -18,14 +18,14 @@ from odt.core.training.feature_store import read_store
 from odt.kernels.rows.opdef import TensorSpec
 from odt.personalization.personalization import improves
 
-CENTRES = 3 * np.random.default_rng(7).normal(size=(5, 8))
+CENTERS = 3 * np.random.default_rng(7).normal(size=(5, 8))
 NAMES = ("ant", "bee", "cat", "dog", "elk")
 
 
 def samples(labels: Any, seed: int = 1) -> tuple[Any, Any]:
     """Samples (N, 8) of classes that overlap a little."""
     rng, labels = np.random.default_rng(seed), np.asarray(labels)
-    x = CENTRES[labels] + rng.normal(size=(len(labels), 8)) * 1.5
+    x = CENTERS[labels] + rng.normal(size=(len(labels), 8)) * 1.5
     return x.astype(np.float32), labels
 
 

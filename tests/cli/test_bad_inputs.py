@@ -128,7 +128,7 @@ ROWS = {
     "an operator without a row": Bad(TRAIN, "WHILE", use(MODELS / "while_000.circle")),
     "no loss for logits": Bad(TRAIN, "--loss: must be given", use(LOGITS)),
     "an unknown loss": Bad(TRAIN + " --loss hinge", "must be one of", status=2),
-    "a misspelt loss": Bad(TRAIN + " --loss categorical-crosentropy", "Did you mean", status=2),
+    "a misspelled loss": Bad(TRAIN + " --loss categorical-crosentropy", "Did you mean", status=2),
     "an unknown optimizer": Bad(TRAIN + " --optimizer rprop", "must be one of", status=2),
     "an unknown metric": Bad(TRAIN + " --metric f2", "must be one of", status=2),
     "no inputs": Bad("train {d}/model.circle --load-expected {d}/t.bin", "--load-input"),

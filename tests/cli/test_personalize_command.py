@@ -16,7 +16,7 @@ from odt.core.model.record import Record
 from odt.core.storage.file_lock import FileLock
 from odt.core.training.feature_store import read_store
 
-COLOURS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
+COLORS = {"red": (220, 30, 30), "green": (30, 220, 30), "blue": (30, 30, 220)}
 STEPS = ({"step": "scale", "to": "0..1"},)
 
 
@@ -30,7 +30,7 @@ def photos(folder: Path, *names: str) -> Path:
         (folder / name).mkdir(parents=True)
         for k in range(10):
             noise = rng.integers(-30, 30, (8, 8, 3))
-            picture = np.clip(np.array(COLOURS[name]) + noise, 0, 255).astype(np.uint8)
+            picture = np.clip(np.array(COLORS[name]) + noise, 0, 255).astype(np.uint8)
             (folder / name / f"{k}.png").write_bytes(jpeg(picture, "PNG"))
     return folder
 
@@ -61,7 +61,7 @@ def test_a_new_folder_is_a_new_class(model: Path, tmp_path: Path) -> None:
     assert record is not None
     assert record.classes == ("red", "green", "blue")
     with odt.Trainer(model, loss="categorical_crossentropy") as trainer:
-        x = np.array([[np.broadcast_to(COLOURS[n], (8, 8, 3))] for n in record.classes]) / 255
+        x = np.array([[np.broadcast_to(COLORS[n], (8, 8, 3))] for n in record.classes]) / 255
         assert trainer.predict(x.reshape(3, 8, 8, 3)).argmax(axis=1).tolist() == [0, 1, 2]
 
 
@@ -141,11 +141,11 @@ def test_folders_of_some_classes_are_found_by_name(model: Path, tmp_path: Path) 
     )
     wrong = run(plain, *names, "--epochs", 0)
     assert "must be the 4 classes of the model" in wrong.stderr
-    done = run(plain, *names, "--epochs", 0, "--classes", "blue, red, grey, green")
+    done = run(plain, *names, "--epochs", 0, "--classes", "blue, red, gray, green")
     assert done.exit_code == 0, done.output
     store = read_store(f"{plain}.features.npz")
     assert [(c.name, c.seen) for c in store.classes] == [
-        ("blue", 0), ("red", 10), ("grey", 0), ("green", 10)
+        ("blue", 0), ("red", 10), ("gray", 0), ("green", 10)
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import odt
 from odt.cli.main import main
 from odt.core.formats.flatbuffer.tflite_metadata import associated_files, read_metadata
 from odt.core.formats.reader import read_model
-from odt.datasets.boxes.drawing import COLOURS
+from odt.datasets.boxes.drawing import COLORS
 from odt.evaluation.detected import BoxPictures
 
 NAMES = ("plate", "red", "white")  # in the order of their numbers
@@ -107,8 +107,8 @@ def test_the_best_box_is_that_of_litert(
         image = Image.open(tmp_path / "drawn" / f"{name}.png")
         zoom = 300 / SIZE[1]
         assert image.size == (450, 300)
-        colour = COLOURS[NAMES.index(match[2])]
-        rows, columns = np.nonzero((np.asarray(image) == colour).all(axis=2))
+        color = COLORS[NAMES.index(match[2])]
+        rows, columns = np.nonzero((np.asarray(image) == color).all(axis=2))
         assert columns.max() == pytest.approx(min(corners[2] * zoom, 449), abs=12)
         assert rows.max() == pytest.approx(min(corners[3] * zoom, 299), abs=12)
 
@@ -214,7 +214,7 @@ def test_eval_draws_true_and_detected_boxes(detector: Path, photos: Path, tmp_pa
     pixels = np.asarray(Image.open(sheet).convert("RGB"))
     # The true box of the class "white", at a third of the first tile of 240 pixels.
     tile = pixels[4:244, 4:244]
-    edge = (tile == COLOURS[NAMES.index("white")]).all(axis=2)
+    edge = (tile == COLORS[NAMES.index("white")]).all(axis=2)
     assert edge[:, 78:84].any()
     assert edge[158:164].any()
 

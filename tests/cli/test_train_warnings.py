@@ -216,7 +216,7 @@ def test_validation_of_a_batch_and_more_drops_the_rest() -> None:
     assert val_loss(of_16) == val_loss(of_12) != ""
 
 
-def test_swapped_files_are_recognised() -> None:
+def test_swapped_files_are_recognized() -> None:
     line = ["train", MLP_SM / "model.circle", "--load-input", T, "--load-expected", X]
     result = CliRunner().invoke(main, [str(word) for word in line])
     assert result.exit_code == 1

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from odt.datasets.boxes.drawing import (
-    COLOURS,
+    COLORS,
     DrawnBox,
     detected_boxes,
     draw_boxes,
@@ -20,8 +20,8 @@ def drawn(*boxes: DrawnBox, size: tuple[int, int] = (100, 60)) -> np.ndarray:
 
 
 def test_a_box_is_drawn_at_its_corners() -> None:
-    pixels = drawn(DrawnBox(0.25, 0.1, 0.75, 0.9, colour=COLOURS[2]))
-    rows, columns = np.nonzero((pixels == COLOURS[2]).all(axis=2))
+    pixels = drawn(DrawnBox(0.25, 0.1, 0.75, 0.9, color=COLORS[2]))
+    rows, columns = np.nonzero((pixels == COLORS[2]).all(axis=2))
     assert (rows.min(), rows.max()) == (15, 44)
     assert (columns.min(), columns.max()) == (10, 89)
     assert not pixels[20:40, 20:80].any()
@@ -29,10 +29,10 @@ def test_a_box_is_drawn_at_its_corners() -> None:
 
 def test_a_dashed_line_has_gaps() -> None:
     line, dashes = (
-        drawn(DrawnBox(0.25, 0.1, 0.75, 0.9, colour=COLOURS[2], dashed=dashed))[15]
+        drawn(DrawnBox(0.25, 0.1, 0.75, 0.9, color=COLORS[2], dashed=dashed))[15]
         for dashed in (False, True)
     )
-    own = [(row[10:90] == COLOURS[2]).all(axis=1).mean() for row in (line, dashes)]
+    own = [(row[10:90] == COLORS[2]).all(axis=1).mean() for row in (line, dashes)]
     assert own[0] == 1
     assert 0.3 < own[1] < 0.7
 
@@ -60,7 +60,7 @@ def test_rows_become_boxes() -> None:
     first, second = true_boxes(rows, ["red", "white"], dashed=True)
     assert (first.text, first.dashed, second.text) == ("white", True, "2")
     assert (first.y1, first.x2) == pytest.approx((0.1, 0.4))
-    assert first.colour != second.colour
+    assert first.color != second.color
 
 
 def test_the_best_detection_is_drawn_last() -> None:

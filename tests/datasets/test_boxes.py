@@ -324,7 +324,7 @@ def test_data_show_counts_and_draws_boxes(photos: Path) -> None:
     odt("data", "show", "o/all.input.bin", "--sheet", "s.png", "--samples", "2")
     sheet = np.asarray(Image.open("s.png")).astype(int)
     assert sheet.shape == (4 + 240 + 14 + 4, 4 + 2 * 244, 3)
-    # The second photo is of one colour, which a sheet shows as black, with one box on it.
+    # The second photo is of one color, which a sheet shows as black, with one box on it.
     tile = sheet[4:244, 248:488]
     top, left, bottom, right = np.rint(expected()[1, 0, 1:] * 239).astype(int)
     assert (tile[:, left].sum(axis=1)[top : bottom + 1] > 0).all()

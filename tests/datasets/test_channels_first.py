@@ -19,7 +19,7 @@ LOSS = ("--loss", "categorical-crossentropy")
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Five classes of colours, in photos of another size than the model's."""
+    """Five classes of colors, in photos of another size than the model's."""
     random = np.random.default_rng(0)
     for c in range(5):
         (tmp_path / f"photos/{c}").mkdir(parents=True)

@@ -38,9 +38,9 @@ def test_every_format_reads_back_the_same(tmp_path: Path, output: str) -> None:
     (column,) = open_columns(str(path), [TensorSpec((8, 6, 3), F32)], "input")
     got = np.empty((column.length, 144), F32)
     column.read(slice(None), got)
-    greys = np.rint(got[:, 0] * 255).astype(int).tolist()
-    assert len(greys) == 64
-    assert set(greys) <= {*range(40), *range(100, 140)}
+    grays = np.rint(got[:, 0] * 255).astype(int).tolist()
+    assert len(grays) == 64
+    assert set(grays) <= {*range(40), *range(100, 140)}
     content = sidecar(path)
     assert content["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert content["samples"] == 64

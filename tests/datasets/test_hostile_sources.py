@@ -200,7 +200,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
         "must be a function in a module of the current folder, but",
     ),
     "ragged samples": (function("def f():\n    yield [[1], [1, 2]], 1\n"), "m:f: must yield"),
-    "a picture that is all one colour": (flat_picture, "a/1.png: must not unpack to more than"),
+    "a picture that is all one color": (flat_picture, "a/1.png: must not unpack to more than"),
     "a damaged HDF5 source": (damaged_h5, ": must be readable, but got: "),
     "a pipe as table": (pipe("p.csv", "--source", "p.csv"), PIPE),
     "a pipe as gzipped table": (pipe("p.csv.gz", "--source", "p.csv.gz"), PIPE),

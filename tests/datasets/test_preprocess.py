@@ -52,7 +52,7 @@ def test_missing_values_follow_the_policy() -> None:
         Preprocessing().apply(rows[0])
 
 
-def test_grey_is_pillows_grey_bit_for_bit() -> None:
+def test_gray_is_pillows_gray_bit_for_bit() -> None:
     assert np.array_equal(
         to_gray(PICTURE)[..., 0], np.asarray(Image.fromarray(PICTURE).convert("L"))
     )

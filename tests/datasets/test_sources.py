@@ -34,7 +34,7 @@ EXAMPLES = ROOT / "examples" / "data"
 RAW = ("--scale", "none", "--no-shuffle", "--no-stratify")
 
 
-def greys(path: Path) -> list[int]:
+def grays(path: Path) -> list[int]:
     """Each picture's one value."""
     x = samples(path)
     assert (x == x[:, :1, :1, :1]).all()
@@ -53,9 +53,9 @@ def test_folders_of_classes_may_be_archived(tmp_path: Path, kind: str) -> None:
         with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as tar:
             tar.add(root, "set")
     made("--source", path, *RAW, "-o", tmp_path / "o", "--workers", 2)
-    train = greys(tmp_path / "o/train.input.bin")
+    train = grays(tmp_path / "o/train.input.bin")
     assert train == [0, 1, 2, 3, 4, 100, 101, 102]
-    assert greys(tmp_path / "o/test.input.bin") == [103, 104]
+    assert grays(tmp_path / "o/test.input.bin") == [103, 104]
     assert samples(tmp_path / "o/train.output.bin").argmax(axis=1).tolist() == [0] * 5 + [1] * 3
     assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["a", "b"]
 
@@ -64,7 +64,7 @@ def test_train_and_test_folders_are_kept_and_shuffled(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s/train", 20)
     picture_folder(tmp_path / "s/test", 2)
     made("--source", tmp_path / "s", "--scale", "none", "-o", tmp_path / "o")
-    train = greys(tmp_path / "o/train.input.bin")
+    train = grays(tmp_path / "o/train.input.bin")
     assert sorted(train) == [*range(20), *range(100, 120)] != train
     labels = samples(tmp_path / "o/train.output.bin").argmax(axis=1)
     assert labels.tolist() == [int(g >= 100) for g in train]
@@ -100,16 +100,16 @@ def test_groups_of_file_names_stay_together(tmp_path: Path) -> None:
             (tmp_path / f"s/{c}/person{k % 4}_{k}.png").write_bytes(plain_picture(k % 4))
     made("--source", tmp_path / "s", "--scale", "none", "--group-by", r"person(\d)",
          "--split", "train", "test=0.25", "-o", tmp_path / "o")  # fmt: skip
-    train = set(greys(tmp_path / "o/train.input.bin"))
-    assert not train & set(greys(tmp_path / "o/test.input.bin"))
+    train = set(grays(tmp_path / "o/train.input.bin"))
+    assert not train & set(grays(tmp_path / "o/test.input.bin"))
 
 
-CSV = "size,colour,weight,kind\n1,red,0.5,cat\n2,blue,,dog\n3,red,1.5,cat\n4,blue,2.5,dog\n"
+CSV = "size,color,weight,kind\n1,red,0.5,cat\n2,blue,,dog\n3,red,1.5,cat\n4,blue,2.5,dog\n"
 
 
 def test_a_table_has_names_words_and_missing_values(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(CSV)
-    args = ("--source", tmp_path / "t.csv", "--leave-out", "colour", "--no-shuffle", "-o",
+    args = ("--source", tmp_path / "t.csv", "--leave-out", "color", "--no-shuffle", "-o",
             tmp_path / "o", "--split", "train=1.0", "--no-stratify")  # fmt: skip
     made(*args, "--missing", "mean")
     x = samples(tmp_path / "o/train.input.bin")
@@ -342,7 +342,7 @@ def test_builders_give_their_samples(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "datasets", hugging)
     for source in ("tfds:some", "hf:some"):
         made("--source", source, "--split", "train", "--scale", "none", "-o", tmp_path / "o")
-        assert greys(tmp_path / "o/train.input.bin") == list(range(6))
+        assert grays(tmp_path / "o/train.input.bin") == list(range(6))
         assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["even", "odd"]
 
 
@@ -361,11 +361,11 @@ def test_some_classes_of_a_model_keep_their_numbers(tmp_path: Path) -> None:
     assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["x", "b", "y", "a"]
     labels = samples(tmp_path / "o/train.output.bin")
     assert labels.shape[1] == 4
-    by_grey = dict(zip(greys(tmp_path / "o/train.input.bin"), labels.argmax(axis=1), strict=True))
+    by_gray = dict(zip(grays(tmp_path / "o/train.input.bin"), labels.argmax(axis=1), strict=True))
     made("--source", tmp_path / "s", "-o", tmp_path / "p", *RAW)
     alone = samples(tmp_path / "p/train.output.bin").argmax(axis=1)
-    for grey, k in zip(greys(tmp_path / "p/train.input.bin"), alone, strict=True):
-        assert by_grey[grey] == (3, 1)[k]
+    for gray, k in zip(grays(tmp_path / "p/train.input.bin"), alone, strict=True):
+        assert by_gray[gray] == (3, 1)[k]
 
 
 def test_classes_of_a_table_that_are_numbers_get_names(tmp_path: Path) -> None:

@@ -16,21 +16,21 @@ def labels(path: Path) -> list[int]:
 
 
 def test_words_become_one_column_each_and_stay_so_for_new_rows(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("size,colour,kind\n1,red,x\n2,blue,y\n3,,x\n4,red,y\n")
+    (tmp_path / "t.csv").write_text("size,color,kind\n1,red,x\n2,blue,y\n3,,x\n4,red,y\n")
     args = ("--source", tmp_path / "t.csv", *ALL, "-o", tmp_path / "o")
-    assert "--one-hot colour." in refused(*args)
-    made(*args, "--one-hot", "colour", "--missing", "mean")
+    assert "--one-hot color." in refused(*args)
+    made(*args, "--one-hot", "color", "--missing", "mean")
     x = samples(tmp_path / "o/train.input.bin")
     wanted = np.array([[1, 0, 1], [2, 1, 0], [3, 1 / 3, 2 / 3], [4, 0, 1]])
     np.testing.assert_allclose(x, wanted, rtol=1e-6)
     record = tmp_path / "o/train.input.bin.json"
-    (tmp_path / "new.csv").write_text("colour,size\nred,7\nblue,8\n")
+    (tmp_path / "new.csv").write_text("color,size\nred,7\nblue,8\n")
     made("--source", tmp_path / "new.csv", "--as", record, "-o", tmp_path / "n")
     assert samples(tmp_path / "n/new.input.bin").tolist() == [[7, 0, 1], [8, 1, 0]]
-    (tmp_path / "new.csv").write_text("colour,size\ngreen,7\n")
+    (tmp_path / "new.csv").write_text("color,size\ngreen,7\n")
     said = made("--source", tmp_path / "new.csv", "--as", record, "-o", tmp_path / "n").stderr
     assert "1 word is not in the training data" in said
-    assert "column colour: green (1)" in said
+    assert "column color: green (1)" in said
     assert samples(tmp_path / "n/new.input.bin").tolist() == [[7, 0, 0]]
 
 

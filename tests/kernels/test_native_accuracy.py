@@ -172,7 +172,7 @@ def test_a_row_of_next_to_nothing_is_divided_by_the_floor() -> None:
     np.testing.assert_allclose(dx[1], 0, atol=1e-6)
 
 
-def test_an_instance_is_centred_before_it_is_squared() -> None:
+def test_an_instance_is_centered_before_it_is_squared() -> None:
     """Far from zero, the mean of squares less the square of the mean has no digit left."""
     x = (5000 + np.random.default_rng(0).normal(size=(2, 300, 3))).astype(np.float32)
     row = row_of("INSTANCE_NORM")

@@ -133,7 +133,7 @@ def test_a_kernel_that_the_library_lacks_is_named() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("ld.bfd"), reason="needs GNU ld")
 def test_functions_of_one_instruction_set_are_side_by_side() -> None:
-    """The system maps neighbouring pages, too: those of other sets would take memory in vain."""
+    """The system maps neighboring pages, too: those of other sets would take memory in vain."""
     loaded: Any = library.load()
     places = []
     for which in library.instruction_sets():

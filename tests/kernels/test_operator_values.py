@@ -30,7 +30,7 @@ def computed(op: str, /, **inputs: Any) -> Array:
     ],
 )
 def test_halves_and_zero(op: str, wanted: list[float]) -> None:
-    """ROUND takes halves to the even neighbour, as LiteRT does."""
+    """ROUND takes halves to the even neighbor, as LiteRT does."""
     got = computed(op, x=[-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5])
     np.testing.assert_array_equal(got, wanted)
 

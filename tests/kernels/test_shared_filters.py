@@ -64,8 +64,8 @@ def test_threads_give_the_bits_of_one(
     alone = assert_bits_of_one_thread(case, {"y": row.forward, **case.gradients()})
     sums = "abco,abci->oi" if operator == "CONV_2D" else "abco,abco->o"
     exact = np.einsum(sums, case.arrays["dy"], case.arrays["x"], dtype=np.float64)
-    centre = alone["w"]["dw"][:, (w[1] - 1) // 2, (w[2] - 1) // 2]
-    np.testing.assert_allclose(centre.reshape(exact.shape), exact, rtol=1e-4, atol=1e-3)
+    center = alone["w"]["dw"][:, (w[1] - 1) // 2, (w[2] - 1) // 2]
+    np.testing.assert_allclose(center.reshape(exact.shape), exact, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("kernels", library.instruction_sets())

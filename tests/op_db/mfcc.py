@@ -10,11 +10,11 @@ from op_db import INT32, OpInfo, Options, Refusal, Sample, positive
 from op_db.support.flex_maps import flex_map
 
 
-def triangle(f: float, below: float, centre: float, above: float) -> float:
-    """Rises from below to the centre, and falls to above."""
-    if below < f <= centre:
-        return (f - below) / (centre - below)
-    return (above - f) / (above - centre) if centre < f < above else 0.0
+def triangle(f: float, below: float, center: float, above: float) -> float:
+    """Rises from below to the center, and falls to above."""
+    if below < f <= center:
+        return (f - below) / (center - below)
+    return (above - f) / (above - center) if center < f < above else 0.0
 
 
 def mfcc(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -22,7 +22,7 @@ def mfcc(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, rate = i["x"], int(i["rate"].reshape(-1)[0])
     lower, upper, channels, count = o["numbers"]
     ends = [1127 * log1p(f / 700) for f in (lower, upper)]
-    centres = [ends[0] + (ends[1] - ends[0]) * k / (channels + 1) for k in range(channels + 2)]
+    centers = [ends[0] + (ends[1] - ends[0]) * k / (channels + 1) for k in range(channels + 2)]
     hertz = rate / 2 / (x.shape[2] - 1)
     y = np.zeros((*x.shape[:2], count), x.dtype)
     for a, t in np.ndindex(x.shape[:2]):
@@ -30,7 +30,7 @@ def mfcc(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
         for c in range(channels):
             energy = 0.0
             for f in range(int(1.5 + lower / hertz), int(upper / hertz) + 1):
-                weight = triangle(1127 * log1p(f * hertz / 700), *centres[c : c + 3])
+                weight = triangle(1127 * log1p(f * hertz / 700), *centers[c : c + 3])
                 energy += weight * sqrt(x[a, t, f])
             logs.append(log(max(energy, 1e-12)))
         for d in range(count):

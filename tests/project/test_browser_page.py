@@ -1,4 +1,4 @@
-"""The page that trains in the browser: its files, its colours, and how it prepares samples."""
+"""The page that trains in the browser: its files, its colors, and how it prepares samples."""
 
 import importlib.util
 import io
@@ -85,10 +85,10 @@ def test_the_page_names_no_other_host(html: Elements) -> None:
 
 
 def contrast(a: str, b: str) -> float:
-    """Ratio of the luminances of two colours, #rrggbb, as WCAG 2 defines it."""
+    """Ratio of the luminances of two colors, #rrggbb, as WCAG 2 defines it."""
 
-    def luminance(colour: str) -> float:
-        values = np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255
+    def luminance(color: str) -> float:
+        values = np.frombuffer(bytes.fromhex(color[1:]), np.uint8) / 255
         linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
         return float(linear @ [0.2126, 0.7152, 0.0722])
 

@@ -34,7 +34,7 @@ def expected(classes: Sequence[str] = CLASSES) -> np.ndarray:
 
 
 def write_photos(folder: Path) -> Path:
-    """Writes the photos, one colour each."""
+    """Writes the photos, one color each."""
     folder.mkdir(parents=True, exist_ok=True)
     for k, (name, (width, height, _)) in enumerate(PHOTOS.items()):
         (folder / name).write_bytes(jpeg(np.full((height, width, 3), 50 * k, np.uint8)))
@@ -153,7 +153,7 @@ def write_edge_impulse(folder: Path) -> Path:
 
 
 def write_createml(folder: Path) -> Path:
-    """Writes a list of photos with centres of boxes."""
+    """Writes a list of photos with centers of boxes."""
     folder.mkdir(parents=True, exist_ok=True)
     content = [
         {

@@ -137,7 +137,7 @@ class Chromium:
         return float(max(tasks)) / 1000
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Gives the window a size, and chooses light or dark colours."""
+        """Gives the window a size, and chooses light or dark colors."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
         size = {"width": width, "height": height, "deviceScaleFactor": 1}

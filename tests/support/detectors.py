@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, Any] = {
 
 
 def grid_anchors() -> Array:
-    """Returns the anchors (A, 4) of all cells: centre y, centre x, height, width."""
+    """Returns the anchors (A, 4) of all cells: center y, center x, height, width."""
     rows = [
         ((y + 0.5) / cells, (x + 0.5) / cells, height * 8 / cells, width * 8 / cells)
         for cells in CELLS

@@ -11,7 +11,7 @@ DARK = (
     *((0.22, 0.5, 0.04, 0.065), (0.265, 0.476, 0.008, 0.012), (0.265, 0.524, 0.008, 0.012)),
     *((0.74, 0.45, 0.18, 0.035), (0.74, 0.55, 0.18, 0.035)),
 )
-COLOURS = ((BODY, (0.2, 0.3, 0.7)), (SKIN, (0.85, 0.65, 0.55)), (DARK, (0.2, 0.15, 0.15)))
+COLORS = ((BODY, (0.2, 0.3, 0.7)), (SKIN, (0.85, 0.65, 0.55)), (DARK, (0.2, 0.15, 0.15)))
 
 
 def people(samples: int, height: int, width: int) -> Array:
@@ -21,9 +21,9 @@ def people(samples: int, height: int, width: int) -> Array:
     rows, columns = np.indices((height, width)) / [[[height]], [[width]]]
     for image in images:
         down, right = rng.uniform(-0.05, 0.05, 2)
-        for ellipses, colour in COLOURS:
+        for ellipses, color in COLORS:
             for row, column, tall, wide in ellipses:
                 at = ((rows - row - down) / tall) ** 2 + ((columns - column - right) / wide) ** 2
-                image[at < 1] = colour
+                image[at < 1] = color
     images += rng.normal(scale=0.01, size=images.shape)
     return images.clip(0, 1)

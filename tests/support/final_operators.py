@@ -96,6 +96,6 @@ def post_processing(model: ModelBuilder, inputs: tuple[int, int, int]) -> tuple[
 
 
 def anchors() -> Array:
-    """Boxes of equal size on a grid: centre y, x, height, width."""
+    """Boxes of equal size on a grid: center y, x, height, width."""
     at = (np.arange(ANCHORS) + 0.5) / ANCHORS
     return np.stack([at, at[::-1], 0 * at + 0.2, 0 * at + 0.2], axis=1).astype(np.float32)

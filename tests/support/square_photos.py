@@ -14,7 +14,7 @@ Photos = tuple[Array, Array]
 
 
 def photos(count: int, seed: int, classes: int = len(CLASSES)) -> Photos:
-    """Returns photos with one or two squares, each in the colour of its class, and their boxes."""
+    """Returns photos with one or two squares, each in the color of its class, and their boxes."""
     rng = np.random.default_rng(seed)
     images = rng.uniform(0, 0.2, (count, SIDE, SIDE, 3)).astype(np.float32)
     boxes = np.zeros((count, ROWS, 5), np.float32)

@@ -144,7 +144,7 @@ def stand_ins() -> None:
 
 
 def photos(folder: Path) -> None:
-    """Writes photos of four colours, where the Android example reads those of animals."""
+    """Writes photos of four colors, where the Android example reads those of animals."""
     from PIL import Image
 
     rng = np.random.default_rng(2)

@@ -13,7 +13,7 @@ from odt.core.formats.flatbuffer.reader import parse_model
 from odt.kernels.rows.opdef import Array
 from odt.tasks.average_precision import count_overlaps, mean_average_precision
 from odt.tasks.box_counts import BoxCounts
-from odt.tasks.centre_f1 import count_centres
+from odt.tasks.center_f1 import count_centers
 from odt.tasks.detector import Detector
 from odt.tasks.geometry import corners
 from odt.tasks.labels import recorded_slots
@@ -167,7 +167,7 @@ def test_boxes_that_are_not_finite_are_no_detections(value: float) -> None:
 
 
 @pytest.mark.parametrize(("op", "loss"), [("SOFTMAX", "categorical"), ("LOGISTIC", "binary")])
-def test_cells_hold_the_centres_of_boxes(op: str, loss: str) -> None:
+def test_cells_hold_the_centers_of_boxes(op: str, loss: str) -> None:
     model = detector(grid(op=op)).prepared((1, 0), 1.0)
     assert str(model) == "4 × 4 cells, 2 class slots"
     assert list(model.losses.values()) == [f"{loss}_crossentropy"]
@@ -208,7 +208,7 @@ def test_f1_counts_each_box_once() -> None:
             [0, 0.7, 0.6, 0.6, 0.8, 0.8],  # of another class
         ]
     )
-    counts = count_centres(detections, boxes)
+    counts = count_centers(detections, boxes)
     assert counts == BoxCounts(true=1, false=2, missed=1)
     assert (counts + counts).f1 == pytest.approx(2 / 5)
     assert np.isnan(BoxCounts().f1)

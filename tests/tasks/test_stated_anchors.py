@@ -41,7 +41,7 @@ def encoded(found: StatedAnchorDetector, boxes: Array) -> list[Array]:
 
 
 def test_anchors_are_those_of_mediapipe() -> None:
-    """Centres in the order of the layers; sizes by hand from the formula of the calculator."""
+    """Centers in the order of the layers; sizes by hand from the formula of the calculator."""
     anchors = detector().anchors
     assert str(detector()) == f"{COUNT} anchors, 1 class slot"
     assert COUNT == 4 * 4 * 2 + 2 * 2 * 6
@@ -73,8 +73,8 @@ def test_codes_are_pixels_and_decode_to_the_boxes() -> None:
         for at in np.flatnonzero(matches >= 0):
             label, y1, x1, y2, x2 = rows[matches[at]].tolist()
             y, x = found.anchors[at, :2].tolist()
-            centre = (x1 + x2) / 2 - x, (y1 + y2) / 2 - y
-            expected = np.array((*centre, x2 - x1, y2 - y1)) * SIDE
+            center = (x1 + x2) / 2 - x, (y1 + y2) / 2 - y
+            expected = np.array((*center, x2 - x1, y2 - y1)) * SIDE
             assert codes[k, at, :4] == pytest.approx(expected, abs=1e-4)
             assert classes[k, at, 1 - int(label)] == 1
     assert (class_weights == COUNT * 2 / 3).all()

@@ -172,7 +172,7 @@ def cells() -> bytes:
     return b.build(b.add_operator("SOFTMAX", (x,), shape, beta=1.0))
 
 
-def test_cells_learn_centres(tmp_path: Path) -> None:
+def test_cells_learn_centers(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(cells())
     tests = photos(24, 2)

@@ -189,7 +189,7 @@ class Crop(ImageAugmentation):
 
 @dataclass(frozen=True)
 class Scale(ImageAugmentation):
-    """Enlarges or reduces images about their centre; uncovered pixels get the mean of the data.
+    """Enlarges or reduces images about their center; uncovered pixels get the mean of the data.
 
     Args:
         strength: largest change of the size, which is 1 − strength … 1 + strength.
@@ -217,7 +217,7 @@ class Scale(ImageAugmentation):
 
 @dataclass(frozen=True)
 class Rotate(ImageAugmentation):
-    """Rotates images about their centre; the border is repeated.
+    """Rotates images about their center; the border is repeated.
 
     Args:
         degrees: largest angle, in both directions.
@@ -241,13 +241,13 @@ class Rotate(ImageAugmentation):
         rows = cosine * ys + sine * xs + np.float32((height - 1) / 2)
         columns = cosine * xs - sine * ys + np.float32((width - 1) / 2)
         resample(x, rows, columns)
-        # The way back of the line above, about the centre, in fractions of height and width.
+        # The way back of the line above, about the center, in fractions of height and width.
         turn = np.array([[cosine, -sine * width / height], [sine * height / width, cosine]])
         return np.column_stack([turn, 0.5 - turn.sum(axis=1) / 2])
 
 
 @dataclass(frozen=True)
-class ColourAugmentation(ImageAugmentation):
+class ColorAugmentation(ImageAugmentation):
     """Base class: moves each pixel away from or towards a reference value.
 
     Args:
@@ -276,7 +276,7 @@ class ColourAugmentation(ImageAugmentation):
 
 
 @dataclass(frozen=True)
-class Brightness(ColourAugmentation):
+class Brightness(ColorAugmentation):
     """Makes images brighter or darker: the smallest value of the data is black.
 
     Args:
@@ -291,7 +291,7 @@ class Brightness(ColourAugmentation):
 
 
 @dataclass(frozen=True)
-class Contrast(ColourAugmentation):
+class Contrast(ColorAugmentation):
     """Changes the contrast of images; the mean value of an image does not change.
 
     Args:
@@ -306,7 +306,7 @@ class Contrast(ColourAugmentation):
 
 
 @dataclass(frozen=True)
-class Saturation(ColourAugmentation):
+class Saturation(ColorAugmentation):
     """Changes the saturation of RGB images; gray pixels do not change.
 
     Args:
@@ -331,7 +331,7 @@ class Cutout(ImageAugmentation):
     """Replaces a random square by the mean value of the data (DeVries and Taylor, 2017).
 
     Args:
-        fraction: side of the square as a fraction of the shorter side. Its centre is a random point
+        fraction: side of the square as a fraction of the shorter side. Its center is a random point
             of the image, so part of the square may be outside.
     """
 

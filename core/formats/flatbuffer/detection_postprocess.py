@@ -1,7 +1,7 @@
 """TFLite_Detection_PostProcess: the operator that makes boxes of a detector's outputs.
 
 Its inputs are codes (1, A, 4), scores (1, A, C) and anchors (A, 4); its options are a FlexBuffers
-map. A box has its centre at code / scale · size + centre of the anchor, and its size is
+map. A box has its center at code / scale · size + center of the anchor, and its size is
 exp(code / scale) · size. Source: tensorflow/lite/kernels/detection_postprocess.cc.
 """
 
@@ -33,7 +33,7 @@ class PostProcess:
     Attributes:
         node: the operator.
         boxes, scores: tensors of codes (1, A, 4 or more) and scores (1, A, C).
-        anchors: float32 (A, 4): centre y, centre x, height, width, as fractions of the input.
+        anchors: float32 (A, 4): center y, center x, height, width, as fractions of the input.
         scales: by which the codes of y, x, h and w are divided.
         classes: number of classes without background; the last columns of the scores are theirs.
         max_detections: largest number of boxes that it returns.

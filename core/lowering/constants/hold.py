@@ -1,6 +1,6 @@
 """Marks the constants of a graph that do not train unless a user names them.
 
-The rules look at what the graph does with a constant, and at its values. What no rule recognises
+The rules look at what the graph does with a constant, and at its values. What no rule recognizes
 trains. docs/trained-weights.md lists the rules for users.
 """
 

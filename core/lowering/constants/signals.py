@@ -1,4 +1,4 @@
-"""Recognises matrices and tables of formulas by their values: sinusoids and bands of filters.
+"""Recognizes matrices and tables of formulas by their values: sinusoids and bands of filters.
 
 A trained matrix has none of these forms, also not approximately. Values of float16 and of integers
 are rounded, so that comparisons have a tolerance.

@@ -221,7 +221,7 @@ def mean_variance_normalization(u: Use) -> int:
 
 
 def lrn(u: Use) -> int:
-    """x / (k + α/n · the sum of squares of n neighbouring channels)^β."""
+    """x / (k + α/n · the sum of squares of n neighboring channels)^β."""
     size = int(u.attr("size", 0))
     rank = u.rank(0)
     if rank < 3 or size < 1 or size % 2 == 0:

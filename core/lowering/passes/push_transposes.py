@@ -6,7 +6,7 @@ of a normalization, an activation, a sum of branches) compute the same values in
 so do those with attributes for each axis (padding, slices, splits). A transpose that is pushed past
 them meets the next one, which is its inverse.
 
-A RESHAPE that splits or merges axes which are neighbours in both layouts lets a transpose pass too.
+A RESHAPE that splits or merges axes which are neighbors in both layouts lets a transpose pass too.
 The shuffle of channels merges two axes that have changed places: only these are transposed, and the
 rest of the transpose waits. Whether this moves fewer values depends on what follows, so the graph
 with the fewest is taken.
@@ -243,7 +243,7 @@ class _TransposePusher(GraphBuilder):
         groups = axis_groups(before[1:], after[1:])
         places = [[perm[k + 1] for k in old if before[k + 1] != 1] for old, _ in groups]
         groups = [group for _, group in sorted(zip(places, groups, strict=True), key=itemgetter(0))]
-        # Axes of a group must be neighbours in the order of the transpose: if they are not in the
+        # Axes of a group must be neighbors in the order of the transpose: if they are not in the
         # base, only these are transposed before the RESHAPE.
         order = (0, *(perm[k + 1] for old, _ in groups for k in old))
         if not is_view(self.tensors[base].spec.shape, order):

@@ -38,11 +38,11 @@ function filter(size, from, to, count) {
   const scale = Math.fround(Math.fround(to) - first) / count;
   const support = Math.max(scale, 1); // half of the triangle's width
   return Array.from({ length: count }, (_, k) => {
-    const centre = first + (k + 0.5) * scale;
-    const start = Math.max(0, Math.trunc(centre - support + 0.5));
-    const end = Math.min(size, Math.trunc(centre + support + 0.5));
+    const center = first + (k + 0.5) * scale;
+    const start = Math.max(0, Math.trunc(center - support + 0.5));
+    const end = Math.min(size, Math.trunc(center + support + 0.5));
     const weights = Array.from({ length: end - start }, (_, j) =>
-      Math.max(0, 1 - Math.abs((j + start - centre + 0.5) / support)),
+      Math.max(0, 1 - Math.abs((j + start - center + 0.5) / support)),
     );
     const sum = weights.reduce((a, b) => a + b, 0);
     return { start, weights: weights.map((w) => Math.trunc(0.5 + (w / sum) * (1 << PRECISION))) };

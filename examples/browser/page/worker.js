@@ -111,7 +111,7 @@ async function prepared(source) {
 
 async function photo(file) {
   const { height, width } = recipe;
-  // Neither colours nor transparency may change the values; the camera's orientation is applied.
+  // Neither colors nor transparency may change the values; the camera's orientation is applied.
   const options = { colorSpaceConversion: "none", premultiplyAlpha: "none" };
   const bitmap = file instanceof ImageBitmap ? file : await createImageBitmap(file, options);
   const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);

@@ -252,7 +252,7 @@ static void F(depthwise_next_band)(const depthwise_job *c, const window_walk *g,
 
 /* Computes one part: of the results, or of the channels. The bands of all walks take turns, because
    those of a strided convolution's gradient share rows of the result. The sums of a part lie side
-   by side, as threads that write neighbouring cache lines wait for each other. */
+   by side, as threads that write neighboring cache lines wait for each other. */
 static void F(depthwise_part)(void *job, int part, int parts) {
   depthwise_job c = *(const depthwise_job *)job;
   const window_walk *g = c.g;

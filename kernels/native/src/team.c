@@ -71,7 +71,7 @@ static int started = 1;          /* threads, including the caller's */
 static atomic_int asleep;        /* sleeping threads */
 static _Atomic int64_t missed;   /* work of calls that might have been divided meanwhile */
 static _Atomic int64_t min_part_work = PART_WORK; /* as measured */
-static atomic_uint dividable;     /* calls that were long enough for neighbouring cores */
+static atomic_uint dividable;     /* calls that were long enough for neighboring cores */
 static uint64_t shared_parts;     /* parts that were left to any thread, of all calls */
 static _Atomic int64_t pause_end; /* time until which calls are not divided, or 0 */
 static _Atomic int64_t next_pause = MIN_PAUSE;
@@ -226,7 +226,7 @@ static void do_nothing(void *argument, int part, int parts) {
   (void)argument, (void)part, (void)parts;
 }
 
-/* Neighbouring cores exchange a cache line in 100 ns, those of a mesh in 330, those of two sockets
+/* Neighboring cores exchange a cache line in 100 ns, those of a mesh in 330, those of two sockets
    or chiplets in 500 and more. The latter read each other's results at a fraction of the rate:
    sharing calls in shorter parts took 1.2 to 1.4 of the time then. */
 static void measure_exchange(void) {

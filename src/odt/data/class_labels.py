@@ -16,7 +16,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledSamples:
+class LabeledSamples:
     """Classes of samples.
 
     Attributes:
@@ -28,7 +28,7 @@ class LabelledSamples:
     names: tuple[str, ...] = ()
 
 
-def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
+def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
     """Reads the classes of samples.
 
     Args:
@@ -56,7 +56,7 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
         missing = [str(n) for n in dict.fromkeys(rows) if n not in numbers]
         if missing:
             raise DataError(f"{where}: must hold names in `classes=`, but got {listed(missing)}.")
-        return LabelledSamples(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
+        return LabeledSamples(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
     labels = _numbers(where, rows)
     if not len(labels):
         raise DataError(f"{where}: must hold samples, but holds none.")
@@ -65,12 +65,12 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabelledSamples:
             rule = f"must have the classes beside {where}, {listed(names_beside)}"
             raise OptionError("classes", rule, listed(names))
         numbers_of_beside = np.array([names.index(n) for n in names_beside], np.intp)
-        return LabelledSamples(numbers_of_beside[labels], names)
+        return LabeledSamples(numbers_of_beside[labels], names)
     names = names or names_beside
     if names and labels.max() >= len(names):
         rule = f"must name all {labels.max() + 1} classes of the samples"
         raise OptionError("classes", rule, listed(names))
-    return LabelledSamples(labels, names)
+    return LabeledSamples(labels, names)
 
 
 def _read(path: str) -> tuple[Array, tuple[str, ...]]:
@@ -101,7 +101,7 @@ def _numbers(where: str, rows: Array) -> Array:
     return labels.astype(np.intp)
 
 
-def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) -> LabelledSamples:
+def match_classes(samples: LabeledSamples, classes: Sequence[str], count: int) -> LabeledSamples:
     """Numbers the classes of samples as a model does; new ones follow the model's.
 
     Args:
@@ -125,7 +125,7 @@ def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) 
                 f"y: new classes must have samples, but {listed(empty)} of the classes above "
                 f"{count - 1}, the model's last, have none."
             )
-        return LabelledSamples(samples.labels, (*names, *map(str, new_numbers)))
+        return LabeledSamples(samples.labels, (*names, *map(str, new_numbers)))
     if not classes and len(samples.names) != count:
         rule = f"must be the {count} classes of the model, whose names are not known yet"
         remedy = "Name them all, in their order."
@@ -135,4 +135,4 @@ def match_classes(samples: LabelledSamples, classes: Sequence[str], count: int) 
     names = [*classes, *(n for n in occurring if n not in classes)]
     # A class without samples may have no number; its place in the table is never read.
     numbers = np.array([names.index(n) if n in names else 0 for n in samples.names], np.intp)
-    return LabelledSamples(numbers[samples.labels], tuple(names))
+    return LabeledSamples(numbers[samples.labels], tuple(names))

@@ -80,7 +80,7 @@ def open_source(
     show: Show | None = None,
     *,
     new_classes: bool = False,
-    labelled: bool = False,
+    labeled: bool = False,
     targets: bool = True,
     full_size: bool = False,
 ) -> Source:
@@ -91,7 +91,7 @@ def open_source(
         record: the record.
         show: called with each note about the data.
         new_classes: whether folders name classes that the record need not have.
-        labelled: whether files without a class of the record are left out.
+        labeled: whether files without a class of the record are left out.
         targets: whether targets are read, if there are any.
         full_size: whether photos are read in their own size, and resized afterwards.
 
@@ -102,7 +102,7 @@ def open_source(
         Opening(path),
         record,
         new_classes=new_classes,
-        labelled=labelled,
+        labeled=labeled,
         targets=targets,
         full_size=full_size,
     )
@@ -112,7 +112,7 @@ def open_source(
     return source
 
 
-def open_labelled(path: str, record: Record, specs: Runtime, show: Show | None) -> OpenedData:
+def open_labeled(path: str, record: Record, specs: Runtime, show: Show | None) -> OpenedData:
     """Opens new data with targets, to evaluate a model.
 
     Args:
@@ -124,7 +124,7 @@ def open_labelled(path: str, record: Record, specs: Runtime, show: Show | None) 
     Raises:
         DataError: if the data do not fit the model, or have no targets.
     """
-    source = open_source(path, record, show, labelled=True)
+    source = open_source(path, record, show, labeled=True)
     (part,) = source.parts.values()
     targets = specs.losses, specs.target_specs
     samples = new_samples(source, record, specs.input_specs, *targets, specs.quantizations)

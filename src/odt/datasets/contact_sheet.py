@@ -88,8 +88,8 @@ def picture(row: Array, shape: tuple[int, ...]) -> Array:
         x = x.reshape(shape)[..., :1]
     else:
         x = _curve(x.reshape(-1))[..., None]
-    grey = (x * 255).astype(np.uint8)
-    return np.repeat(grey, 3, axis=2) if grey.shape[2] == 1 else grey
+    gray = (x * 255).astype(np.uint8)
+    return np.repeat(gray, 3, axis=2) if gray.shape[2] == 1 else gray
 
 
 def _curve(x: Array) -> Array:
@@ -104,7 +104,7 @@ def _curve(x: Array) -> Array:
 
 
 def _tile(image: Any, pixels: Array, side: int, boxes: Sequence[DrawnBox]) -> Any:
-    """Scales an image to a tile of `side` pixels, draws its boxes and centres it."""
+    """Scales an image to a tile of `side` pixels, draws its boxes and centers it."""
     picture = image.fromarray(pixels)
     scale = side / max(picture.size)
     size = tuple(max(1, round(n * scale)) for n in picture.size)

@@ -93,14 +93,14 @@ class Naming:
             name of a folder.
         unlabelled: whether to take all files without classes.
         classes: class names of a record: files have classes only if these are their folders.
-        labelled: whether only files with classes of the record are taken.
+        labeled: whether only files with classes of the record are taken.
         are_values: whether names are numbers to predict, which may differ from split to split.
     """
 
     pattern: str = ""
     unlabelled: bool = False
     classes: tuple[str, ...] | None = None
-    labelled: bool = False
+    labeled: bool = False
     are_values: bool = False
 
 
@@ -354,22 +354,22 @@ def _open_new(
     folders = [_folder_of(PurePosixPath(name).parent.parts, number) for name in names]
     others = [folder for folder in folders if folder not in number]
     has_labels = len(others) < len(folders)
-    labelled = has_labels and (naming.labelled or not others)
+    labeled = has_labels and (naming.labeled or not others)
     shown = listed(sorted({folder or "." for folder in others}))
     unknown = f"{counted_files(len(others))} in folders that are no class of the record: {shown}"
-    if labelled and others:
+    if labeled and others:
         notes.append(f"left out {unknown}")
         names = [name for name, f in zip(names, folders, strict=True) if f in number]
         folders = [folder for folder in folders if folder in number]
-    elif has_labels and not labelled:
+    elif has_labels and not labeled:
         notes.append(f"no labels, because of {unknown}")
-    labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
+    labels = np.asarray([number[f] for f in folders], np.int32) if labeled else None
     remarks = Remarks()
     return Source(
         tree.name,
         kind,
         {ALL: FilePart(tree, names, labels, decode, remarks)},
-        tuple(number) if labelled else (),
+        tuple(number) if labeled else (),
         decoded=True,
         notes=_notes(tree, notes),
         remarks={tree.name: remarks},

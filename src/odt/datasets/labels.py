@@ -11,7 +11,7 @@ from odt.datasets.source import OtherTargets, Part, Sample, Source
 from odt.errors import DataError, OptionError
 
 
-class RelabelledPart(OtherTargets):
+class RelabeledPart(OtherTargets):
     """A part with renumbered classes."""
 
     def __init__(self, part: Part, numbers: Sequence[int]) -> None:
@@ -91,5 +91,5 @@ def order_classes(source: Source, classes: Sequence[str]) -> Source:
 def _numbered(source: Source, names: Sequence[str], classes: tuple[str, ...]) -> Source:
     """Returns a source with other classes; `names` has the new name of each of its classes."""
     numbers = [classes.index(name) for name in names]
-    parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
+    parts = {name: RelabeledPart(part, numbers) for name, part in source.parts.items()}
     return replace(source, parts=parts, classes=classes)

@@ -59,8 +59,8 @@ class ModelSignature:
             return shape[0], shape[1]
         return None
 
-    def colour(self) -> str:
-        """Returns the colour conversion that images need."""
+    def color(self) -> str:
+        """Returns the color conversion that images need."""
         shape = self.inputs[0].shape
         channels = shape[0 if self.channels_first() else 2] if len(shape) == 3 else 1
         return "rgb" if channels == 3 else "grayscale"

@@ -73,7 +73,7 @@ def open_new(
     record: Record,
     *,
     new_classes: bool = False,
-    labelled: bool = False,
+    labeled: bool = False,
     targets: bool = True,
     full_size: bool = False,
 ) -> Source:
@@ -83,7 +83,7 @@ def open_new(
         opening: the source; options that the record has are taken from there.
         record: the record.
         new_classes: whether folders name classes that the record need not have.
-        labelled: whether files without a class of the record are left out.
+        labeled: whether files without a class of the record are left out.
         targets: whether targets are read, if there are any.
         full_size: whether photos are read in their own size, and resized afterwards.
 
@@ -91,7 +91,7 @@ def open_new(
         DataError: if the source is of another kind, or cannot be opened.
     """
     steps = parse_steps(record.steps)
-    keeps_colour = steps.colour != "grayscale"
+    keeps_color = steps.color != "grayscale"
     opening = replace(
         opening,
         table=replace(
@@ -105,11 +105,11 @@ def open_new(
         ),
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
-        resize=steps.resize if keeps_colour and not full_size else None,
+        resize=steps.resize if keeps_color and not full_size else None,
         naming=Naming(
             unlabelled=bool(record.boxes),
             classes=None if new_classes else record.classes,
-            labelled=labelled,
+            labeled=labeled,
         ),
     )
     form = format_of(opening.path, opening)

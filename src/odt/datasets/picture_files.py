@@ -17,7 +17,7 @@ from odt.kernels.rows.opdef import Array
 # Only these formats: for some others Pillow runs a program, whatever the file's name.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 SEVERAL = ("GIF", "PNG", "TIFF", "WEBP")  # formats whose files may hold several pictures
-MAX_FLAT = 1 << 27  # bytes of pixels that even a tiny file, such as one of one colour, may have
+MAX_FLAT = 1 << 27  # bytes of pixels that even a tiny file, such as one of one color, may have
 ORIENTATION = 0x0112  # tag of EXIF
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")

@@ -1,4 +1,4 @@
-"""Images as arrays (H, W, C): colour conversion, resizing, augmentation.
+"""Images as arrays (H, W, C): color conversion, resizing, augmentation.
 
 Pillow does the resizing: when it reduces an image, bilinear and area average over all pixels,
 unlike TensorFlow's bilinear without antialias.
@@ -64,7 +64,7 @@ class Resize:
     Attributes:
         height, width: size of the result.
         method: interpolation method.
-        fit: stretch changes the aspect ratio; crop keeps it and crops the longer side, centred;
+        fit: stretch changes the aspect ratio; crop keeps it and crops the longer side, centered;
             pad keeps it and fills with 0; crop-or-pad crops and fills without scaling.
     """
 
@@ -89,11 +89,11 @@ class Resize:
         if (h, w) == (height, width):
             return x
         if self.fit == "crop-or-pad":
-            return _centred(x, height, width)
+            return _centered(x, height, width)
         if self.fit == "crop":
             return self._scaled(x, height, width, self._box(h, w))
         if self.fit == "pad":
-            return _centred(self._scaled(x, *self._inner(h, w), None), height, width)
+            return _centered(self._scaled(x, *self._inner(h, w), None), height, width)
         return self._scaled(x, height, width, None)
 
     def apply_to_image(self, picture: Any) -> Any:
@@ -198,12 +198,12 @@ class Resize:
 
 
 def _offset(size: int, new: int) -> int:
-    """Returns the first row or column of the image in a centred crop or padding."""
+    """Returns the first row or column of the image in a centered crop or padding."""
     return (new - size) // 2 if new > size else -((size - new) // 2)
 
 
-def _centred(x: Array, height: int, width: int) -> Array:
-    """Crops or pads with 0 to a size, centred; an odd pixel is at the end."""
+def _centered(x: Array, height: int, width: int) -> Array:
+    """Crops or pads with 0 to a size, centered; an odd pixel is at the end."""
     y = np.zeros((height, width, x.shape[2]), x.dtype)
     h, w = min(height, x.shape[0]), min(width, x.shape[1])
     top, left = (x.shape[0] - h) // 2, (x.shape[1] - w) // 2

@@ -1,6 +1,6 @@
 """Preprocesses samples, and describes the steps for the sidecar.
 
-The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize · 5 scale · 6 mean and
+The order is fixed: 1 missing values · 2 color · 3 augmentation · 4 resize · 5 scale · 6 mean and
 std · 7 noise · 8 axes and shape · 9 dtype; then the target.
 """
 
@@ -23,7 +23,7 @@ from odt.kernels.rows.opdef import Array
 
 FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 SCALES = ("none", *OF_BYTES, "standardize")
-COLOURS = ("keep", "grayscale", "rgb")
+COLORS = ("keep", "grayscale", "rgb")
 MISSING = ("error", "drop", "mean", "median", "zero")
 FITTED = ("mean", "median")  # replacements of missing values that the training split determines
 
@@ -35,7 +35,7 @@ class Preprocessing:
     Attributes:
         missing: treatment of NaN: error, drop the sample, mean or median of the training split, or
             zero.
-        colour: colour conversion of images.
+        color: color conversion of images.
         augmentation: augmentation of training samples.
         resize: resizing of images.
         scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; with an integer dtype the
@@ -50,7 +50,7 @@ class Preprocessing:
     """
 
     missing: str = "error"
-    colour: str = "keep"
+    color: str = "keep"
     augmentation: Augmentation | None = None
     resize: Resize | None = None
     scale: str = "none"
@@ -177,14 +177,14 @@ class Preprocessing:
     def resized(
         self, x: Array, random: np.random.Generator | None = None, boxes: Array | None = None
     ) -> Array:
-        """Converts colours, augments and resizes: the steps before the values are scaled.
+        """Converts colors, augments and resizes: the steps before the values are scaled.
 
         Args:
             x, random, boxes: as for `apply`.
         """
-        if self.colour == "grayscale":
+        if self.color == "grayscale":
             x = to_gray(x)
-        elif self.colour == "rgb":
+        elif self.color == "rgb":
             x = to_rgb(x)
         if random is not None and self.augmentation is not None:
             x = self.augmentation.move(x, random, boxes)
@@ -211,8 +211,8 @@ class Preprocessing:
         steps: list[dict[str, Any]] = []
         if self.missing != "error":
             steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
-        if self.colour != "keep":
-            steps.append({"step": "colour", "to": self.colour})
+        if self.color != "keep":
+            steps.append({"step": "colour", "to": self.color})
         if self.resize is not None:
             steps.append({"step": "resize", **self.resize.describe()})
         if self.scale in OF_BYTES and not self.scale_left:

@@ -158,18 +158,18 @@ KRIZ = "https://www.cs.toronto.edu/~kriz"
 # Checksums published with the data sets or by torchvision.
 PUBLISHED: dict[str, PublishedDataSet] = {
     "cifar10": PublishedDataSet(
-        "32×32 colour, 10 classes, 50,000 + 10,000",
+        "32×32 color, 10 classes, 50,000 + 10,000",
         read_cifar10,
         (Remote(f"{KRIZ}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
     ),
     "cifar100": PublishedDataSet(
-        "32×32 colour, 100 classes (fine) or 20 (coarse), 50,000 + 10,000",
+        "32×32 color, 100 classes (fine) or 20 (coarse), 50,000 + 10,000",
         read_cifar100,
         (Remote(f"{KRIZ}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
         ("fine", "coarse"),
     ),
     "emnist": PublishedDataSet(
-        "28×28 grey, digits and letters in six selections",
+        "28×28 gray, digits and letters in six selections",
         _emnist,
         (
             Remote(
@@ -180,7 +180,7 @@ PUBLISHED: dict[str, PublishedDataSet] = {
         tuple(EMNIST),
     ),
     "fashion_mnist": PublishedDataSet(
-        "28×28 grey, 10 kinds of clothes, 60,000 + 10,000",
+        "28×28 gray, 10 kinds of clothes, 60,000 + 10,000",
         _mnist(FASHION),
         _mnist_files(
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
@@ -191,7 +191,7 @@ PUBLISHED: dict[str, PublishedDataSet] = {
         ),
     ),
     "kmnist": PublishedDataSet(
-        "28×28 grey, 10 classical Japanese letters, 60,000 + 10,000",
+        "28×28 gray, 10 classical Japanese letters, 60,000 + 10,000",
         _mnist(KANA),
         _mnist_files(
             "http://codh.rois.ac.jp/kmnist/dataset/kmnist",
@@ -202,7 +202,7 @@ PUBLISHED: dict[str, PublishedDataSet] = {
         ),
     ),
     "mnist": PublishedDataSet(
-        "28×28 grey, 10 digits, 60,000 + 10,000",
+        "28×28 gray, 10 digits, 60,000 + 10,000",
         _mnist(DIGITS),
         _mnist_files(
             "https://ossci-datasets.s3.amazonaws.com/mnist",

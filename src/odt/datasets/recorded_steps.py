@@ -11,13 +11,13 @@ from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.model.record import CHANNELS_FIRST
 from odt.core.storage.reading import printable
 from odt.datasets.pictures import FITS, METHODS, Resize
-from odt.datasets.preprocess import COLOURS, MISSING, Preprocessing
+from odt.datasets.preprocess import COLORS, MISSING, Preprocessing
 from odt.errors import DataError, OdtError
 from odt.kernels.rows.opdef import Array
 
 
 def explicit(preprocessing: Preprocessing, picture: Array) -> Preprocessing:
-    """Returns the steps with explicit colours and image size, so that they accept any photo.
+    """Returns the steps with explicit colors and image size, so that they accept any photo.
 
     Args:
         preprocessing: the steps.
@@ -29,7 +29,7 @@ def explicit(preprocessing: Preprocessing, picture: Array) -> Preprocessing:
     channels = resized.shape[2] if resized.ndim == 3 else 1
     return replace(
         preprocessing,
-        colour={1: "grayscale", 3: "rgb"}.get(channels, preprocessing.colour),
+        color={1: "grayscale", 3: "rgb"}.get(channels, preprocessing.color),
         resize=preprocessing.resize or Resize(*resized.shape[:2]),
     )
 
@@ -68,7 +68,7 @@ def _word(value: Any, words: Sequence[str]) -> str:
 # Step → its values as fields of Preprocessing.
 PARSERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "missing": lambda v: {"missing": _word(v["policy"], MISSING), "fill": _floats(v["values"])},
-    "colour": lambda v: {"colour": _word(v["to"], COLOURS)},
+    "colour": lambda v: {"color": _word(v["to"], COLORS)},
     "resize": lambda v: {
         "resize": Resize(
             int(v["height"]),

@@ -38,14 +38,14 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
     with reading(str(path), "must be a .ts file in UTF-8"), closing(unpacked(path)) as data:
         lines = _lines(io.TextIOWrapper(data, "utf-8-sig"))
         header, classes_of_header = _header(path, lines)
-        labelled = any(header.get(name, "false").split()[0] == TRUE for name in HEADERS)
-        samples, cells = _samples(path, lines, labelled)
+        labeled = any(header.get(name, "false").split()[0] == TRUE for name in HEADERS)
+        samples, cells = _samples(path, lines, labeled)
     targets: list[Array] = []
     names: tuple[str, ...] = ()
-    if labelled and classes:
+    if labeled and classes:
         names = tuple(classes)
         targets = [class_numbers(path, [cell for (cell,) in cells], classes)]
-    elif labelled:
+    elif labeled:
         values = header.get("@targetlabel", "false") == TRUE
         target, names, _ = read_targets(path, cells, ["class"], (), values)
         targets = [target]
@@ -82,14 +82,14 @@ def _header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str
 
 
 def _samples(
-    path: Path, lines: Iterator[tuple[int, str]], labelled: bool
+    path: Path, lines: Iterator[tuple[int, str]], labeled: bool
 ) -> tuple[Array, list[list[str]]]:
     """Reads all series (series, steps, channels) and the cells of their targets."""
     series: list[Array] = []
     cells: list[list[str]] = []
     for number, line in lines:
         channels = line.split(":")
-        if labelled:
+        if labeled:
             cells.append([channels.pop().strip()])
         if "(" in line:
             raise DataError(

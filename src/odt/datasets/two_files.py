@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from odt.core.storage.reading import listed
-from odt.datasets.labels import RelabelledPart
+from odt.datasets.labels import RelabeledPart
 from odt.datasets.open_source import open_source
 from odt.datasets.source import Source
 from odt.datasets.source_format import Opening
@@ -36,7 +36,7 @@ def with_test_source(training: Source, opening: Opening) -> Source:
         )
     part = testing.parts["all"]
     if testing.classes != training.classes:
-        part = RelabelledPart(part, [training.classes.index(c) for c in testing.classes])
+        part = RelabeledPart(part, [training.classes.index(c) for c in testing.classes])
     origin = {**training.origin, "test source": testing.name}
     files = (*training.files, *testing.files)
     parts = {"train": training.parts["all"], "test": part}

@@ -19,7 +19,7 @@ from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics, user_names
 from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
-from odt.data.new_data import NewData, OpenedData, Show, open_labelled
+from odt.data.new_data import NewData, OpenedData, Show, open_labeled
 from odt.data.sources import DataSet, recorded, samples_of, with_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -217,7 +217,7 @@ class ModelEvaluator(Closing):
         if isinstance(x, NewData):
             record = x.record_for(self._file)
             recorded_names = record.classes
-            opened = open_labelled(x.source, record, specs, show)
+            opened = open_labeled(x.source, record, specs, show)
             data = opened.samples
         else:
             stored = read_record(self._file)

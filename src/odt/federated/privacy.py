@@ -25,7 +25,7 @@ def privacy_loss(
     """Returns ε of the (ε, δ)-differential privacy of a federation.
 
     A round is a Gaussian mechanism; rounds are composed as Rényi differential privacy, of which the
-    best bound is taken. Neighbours are two federations of which one has one client more, less or
+    best bound is taken. Neighbors are two federations of which one has one client more, less or
     replaced; the mean of n clipped updates then moves by up to 2C/n. Needs
     `pip install 'odt[privacy]'`. Source: Mironov, Rényi Differential Privacy (2017); Mironov et
     al., Rényi Differential Privacy of the Sampled Gaussian Mechanism (2019).

@@ -14,7 +14,7 @@ from odt.core.recipe.trained_file import weights_as_read
 from odt.core.training.exemplars import MAX_FEATURE
 from odt.core.training.feature_store import FeatureStore
 from odt.core.training.new_class_rows import new_class_rows
-from odt.data.class_labels import LabelledSamples
+from odt.data.class_labels import LabeledSamples
 from odt.errors import DataError, TrainingError
 from odt.kernels.geometry.quantize import dequantize, quantize
 from odt.training.callbacks import Logs
@@ -44,7 +44,7 @@ class Replay:
         trainer: Trainer,
         head: ClassHead,
         store: FeatureStore,
-        new_samples: LabelledSamples,
+        new_samples: LabeledSamples,
         x: Any,
         held_back: float,
         seed: int,

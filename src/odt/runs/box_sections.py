@@ -119,14 +119,14 @@ def _shape(box: DrawnBox, height: int, width: int, size: float) -> str:
     """Returns a box with its text: above it, or inside at the bottom for a true one, as SVG."""
     x1, x2 = (min(max(x, 0), 1) * width for x in (box.x1, box.x2))
     y1, y2 = (min(max(y, 0), 1) * height for y in (box.y1, box.y2))
-    colour = f"rgb{box.colour}".replace(" ", "")
+    color = f"rgb{box.color}".replace(" ", "")
     kind = "true" if box.dashed else "detected"
     y = y2 - size / 4 if box.dashed else max(y1 - size / 4, size)
     # A text that begins in the right half of a photo ends where its box does.
     x, anchor = (x1, "start") if x1 < width / 2 else (x2, "end")
     corners = f'x="{x1:.2f}" y="{y1:.2f}" width="{x2 - x1:.2f}" height="{y2 - y1:.2f}"'
     return (
-        f'<rect class="{kind}" {corners} stroke="{colour}"/>'
+        f'<rect class="{kind}" {corners} stroke="{color}"/>'
         f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:.2f}" text-anchor="{anchor}" '
-        f'fill="{colour}">{escape(box.text)}</text>'
+        f'fill="{color}">{escape(box.text)}</text>'
     )

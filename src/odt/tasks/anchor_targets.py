@@ -25,7 +25,7 @@ class AnchorTargets:
         columns: class of the data → column of the scores.
 
     Args:
-        anchors: anchors (A, 4): centre y, centre x, height, width.
+        anchors: anchors (A, 4): center y, center x, height, width.
         columns: as the attribute.
         positives: mean number of anchors with a box in a photo.
     """

@@ -1,7 +1,7 @@
 """Detectors that classify the cells of a grid: FOMO.
 
 The output (1, H, W, C) holds the probabilities of each cell, with the background as class 0. The
-cell with the centre of a box has its class. Source: Edge Impulse's FOMO, whose training block
+cell with the center of a box has its class. Source: Edge Impulse's FOMO, whose training block
 weights cells with an object by 100.
 """
 
@@ -76,10 +76,10 @@ class CellDetector:
         return [self._detections(photo) for photo in scores]
 
     def _cells(self, boxes: Array) -> tuple[Array, Array]:
-        """Returns the row and column of the cells with the centres of boxes (M, 5)."""
-        centres = (boxes[:, 1:3] + boxes[:, 3:5]) / 2
+        """Returns the row and column of the cells with the centers of boxes (M, 5)."""
+        centers = (boxes[:, 1:3] + boxes[:, 3:5]) / 2
         size = np.array(self.shape[:2])
-        cells = np.clip((centres * size).astype(np.intp), 0, size - 1)
+        cells = np.clip((centers * size).astype(np.intp), 0, size - 1)
         return cells[:, 0], cells[:, 1]
 
     def _detections(self, scores: Array) -> Array:

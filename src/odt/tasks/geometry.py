@@ -9,7 +9,7 @@ CANDIDATES = 400  # highest scores of a class that suppression looks at
 
 
 def corners(anchors: Array) -> Array:
-    """Returns the boxes (A, 4) of anchors (A, 4): centre y, centre x, height, width."""
+    """Returns the boxes (A, 4) of anchors (A, 4): center y, center x, height, width."""
     half = anchors[:, 2:] / 2
     return np.concatenate((anchors[:, :2] - half, anchors[:, :2] + half), axis=1)
 

@@ -41,12 +41,12 @@ def encode(boxes: Array, anchors: Array, scales: Array) -> Array:
 
     Args:
         boxes: boxes (N, 4).
-        anchors: their anchors (N, 4): centre y, centre x, height, width.
+        anchors: their anchors (N, 4): center y, center x, height, width.
         scales: four factors.
     """
     sizes = boxes[:, 2:] - boxes[:, :2]
-    centres = boxes[:, :2] + sizes / 2
-    offsets = (centres - anchors[:, :2]) / anchors[:, 2:]
+    centers = boxes[:, :2] + sizes / 2
+    offsets = (centers - anchors[:, :2]) / anchors[:, 2:]
     codes: Array = np.concatenate((offsets, np.log(sizes / anchors[:, 2:])), axis=1) * scales
     return codes
 
@@ -54,6 +54,6 @@ def encode(boxes: Array, anchors: Array, scales: Array) -> Array:
 def decode(codes: Array, anchors: Array, scales: Array) -> Array:
     """Returns the boxes (N, 4) of codes; the inverse of `encode`."""
     codes = codes / scales
-    centres = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
+    centers = codes[:, :2] * anchors[:, 2:] + anchors[:, :2]
     half = np.exp(codes[:, 2:]) * anchors[:, 2:] / 2
-    return np.concatenate((centres - half, centres + half), axis=1)
+    return np.concatenate((centers - half, centers + half), axis=1)

@@ -1,12 +1,12 @@
 """Detectors whose anchors are not in the file: BlazeFace and other detectors of MediaPipe.
 
 Two outputs: codes (1, A, K), of which the first four are a box, x, y, width and height in pixels of
-the input, and the others are points; and scores (1, A, C) of each class, usually logits. The centre
-of a box is its code plus the centre of the anchor, and its size is its code: all anchors have the
+the input, and the others are points; and scores (1, A, C) of each class, usually logits. The center
+of a box is its code plus the center of the anchor, and its size is its code: all anchors have the
 size of the input (`fixed_anchor_size`).
 
 Anchors (MediaPipe, ssd_anchors_calculator.cc): each layer has a grid of cells of its stride, with
-one or two anchors in the centre of each cell. Successive layers with one stride share its cells.
+one or two anchors in the center of each cell. Successive layers with one stride share its cells.
 All anchors would fit the same boxes. Therefore boxes are matched with the sizes that the calculator
 gives to anchors without a fixed size, of the scales of its graph for short-range faces.
 
@@ -66,7 +66,7 @@ class StatedAnchorDetector:
 
     Args:
         outputs: its outputs.
-        anchors: anchors (A, 4) for matches: centre y, centre x, height, width.
+        anchors: anchors (A, 4) for matches: center y, center x, height, width.
         class_slots: class of the data → slot; empty for one class for each slot.
         positives: mean number of anchors with a box in a photo.
     """
@@ -122,17 +122,17 @@ class StatedAnchorDetector:
     def _codes(self, boxes: Array, at: Array) -> Array:
         """Returns the codes (N, 4) of boxes (N, 4) at some anchors."""
         sizes = boxes[:, 2:] - boxes[:, :2]
-        centres = boxes[:, :2] + sizes / 2 - self.anchors[at, :2]
+        centers = boxes[:, :2] + sizes / 2 - self.anchors[at, :2]
         codes: Array = np.concatenate(
-            [(a * self._size)[:, ::-1] for a in (centres, sizes)], axis=1
+            [(a * self._size)[:, ::-1] for a in (centers, sizes)], axis=1
         )  # x before y
         return codes
 
     def _boxes(self, codes: Array) -> Array:
         """Returns the boxes (A, 4) of the codes of all anchors."""
-        centres = codes[:, 1::-1] / self._size + self.anchors[:, :2]
+        centers = codes[:, 1::-1] / self._size + self.anchors[:, :2]
         half = codes[:, 3:1:-1] / self._size / 2
-        return np.concatenate((centres - half, centres + half), axis=1)
+        return np.concatenate((centers - half, centers + half), axis=1)
 
     def __str__(self) -> str:
         return f"{self.outputs.anchors:,} anchors, {slots_text(self.slots)}"

@@ -29,7 +29,7 @@ from odt.tasks.average_precision import (
 )
 from odt.tasks.box_counts import BoxCounts
 from odt.tasks.box_data import BoxData, class_slots, mean_positives, open_boxes
-from odt.tasks.centre_f1 import count_centres
+from odt.tasks.center_f1 import count_centers
 from odt.tasks.heads import head_operators
 from odt.tasks.labels import slot_labels
 from odt.tasks.recognition import ANCHORS, anchors_text, detector_of
@@ -266,13 +266,13 @@ class Detections:
         boxes = [self._detection.boxes(n) for n in numbers]
         return mean_average_precision([self.rows[n] for n in numbers], boxes)
 
-    def centres(self) -> BoxCounts:
-        """Returns the counts of centres of the samples so far."""
-        counts = (count_centres(rows, self._detection.boxes(n)) for n, rows in self.rows.items())
+    def centers(self) -> BoxCounts:
+        """Returns the counts of centers of the samples so far."""
+        counts = (count_centers(rows, self._detection.boxes(n)) for n, rows in self.rows.items())
         return sum(counts, BoxCounts())
 
     def counts(self, number: int, least: float, label: int | None = None) -> BoxCounts:
-        """Returns the counts of a sample: by overlaps, or by centres for a grid of cells.
+        """Returns the counts of a sample: by overlaps, or by centers for a grid of cells.
 
         Args:
             number: number of the sample.
@@ -283,7 +283,7 @@ class Detections:
         rows = rows[rows[:, 1] >= least]
         if label is not None:
             rows, boxes = (a[a[:, 0] == label] for a in (rows, boxes))
-        count = count_centres if self._detection.detector.metric == F1[0] else count_overlaps
+        count = count_centers if self._detection.detector.metric == F1[0] else count_overlaps
         return count(rows, boxes)
 
     def worst(self, least: float) -> list[int]:
@@ -329,5 +329,5 @@ class Detections:
             precision = self.average_precision()
             values = {"map": precision.map, "map50": precision.map50}
         if not set(F1).isdisjoint(names):
-            values |= dict.fromkeys(F1, self.centres().f1)
+            values |= dict.fromkeys(F1, self.centers().f1)
         return {name: values[name] for name in names}

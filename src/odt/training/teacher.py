@@ -35,7 +35,7 @@ Compute: TypeAlias = Callable[[], None]
 Convert: TypeAlias = Callable[[Array], None]  # of outputs (n, …), in place
 FLOAT32 = np.dtype(np.float32)
 SMALLEST = 1e-20  # probability
-ROWS = 256  # rows of a file by which its outputs are recognised as probabilities
+ROWS = 256  # rows of a file by which its outputs are recognized as probabilities
 TOLERANCE = 1e-3  # of the sum of a row of probabilities
 
 

@@ -87,8 +87,8 @@ def test_resampling_is_bilinear() -> None:
     assert one.tolist() == [[[1, 1]]]
 
 
-def test_rotate_turns_about_the_centre() -> None:
-    """A quarter turn of an odd square, whose centre stays."""
+def test_rotate_turns_about_the_center() -> None:
+    """A quarter turn of an odd square, whose center stays."""
     square = np.random.default_rng(0).normal(size=(7, 7, 1)).astype(np.float32)
 
     class Quarter(np.random.Generator):
@@ -108,7 +108,7 @@ def test_crop_enlarges_a_part() -> None:
     assert 0.98 < max(steps) < 1 + 1e-3
 
 
-def test_scale_enlarges_and_reduces_about_the_centre() -> None:
+def test_scale_enlarges_and_reduces_about_the_center() -> None:
     steps = []
     for x in variants(odt.augment.Scale(0.5), GRID, 300):
         inside = (x != FACTS.mean).all(axis=2)
@@ -197,7 +197,7 @@ def test_a_box_that_rounding_makes_flat_is_dropped() -> None:
         (odt.augment.Saturation(0.3), lambda x: x @ [0.299, 0.587, 0.114]),
     ],
 )
-def test_colours_keep_what_they_should(change: odt.augment.Augmentation, invariant: object) -> None:
+def test_colors_keep_what_they_should(change: odt.augment.Augmentation, invariant: object) -> None:
     x = np.random.default_rng(2).uniform(0, 0.6, (5, 4, 3)).astype(np.float32)
     assert callable(invariant)
     before = invariant(np.stack([x, x[::-1]]))

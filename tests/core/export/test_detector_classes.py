@@ -256,7 +256,7 @@ def test_one_score_stays_one(tmp_path: Path) -> None:
     assert "must be one name for a detector with one score" in refused(path, "--classes", NAMES)
 
 
-def labelled(data: bytes, lines: bytes) -> bytes:
+def labeled(data: bytes, lines: bytes) -> bytes:
     """A detector with TFLite Model Metadata and a zip archive of two files."""
     source = read_model_bytes(data)
     tables = model_tables(source)
@@ -281,8 +281,8 @@ def labelled(data: bytes, lines: bytes) -> bytes:
 )
 def test_the_label_file_gets_the_names(old: bytes, new: bytes, tmp_path: Path) -> None:
     """It keeps its name, by which apps read it, and its line for the background."""
-    path = tmp_path / "labelled.tflite"
-    path.write_bytes(labelled(small_detector(5), old))
+    path = tmp_path / "labeled.tflite"
+    path.write_bytes(labeled(small_detector(5), old))
     model = replaced(path)
     assert associated_files(model) == {
         "labelmap.txt": new + b"red\nwhite\n",
@@ -295,14 +295,14 @@ def test_the_label_file_gets_the_names(old: bytes, new: bytes, tmp_path: Path) -
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_labels_of_slots_are_lines(end: str, tmp_path: Path) -> None:
-    path = tmp_path / "labelled.tflite"
-    path.write_bytes(labelled(small_detector(3), "".join(f"{c}{end}" for c in "abc").encode()))
+    path = tmp_path / "labeled.tflite"
+    path.write_bytes(labeled(small_detector(3), "".join(f"{c}{end}" for c in "abc").encode()))
     assert slot_labels(read_model(str(path)), 3) == ("a", "b", "c")
 
 
 def test_the_background_has_no_slot(tmp_path: Path) -> None:
-    path = tmp_path / "labelled.tflite"
-    path.write_bytes(labelled(small_detector(3), b"???\na\nb\nc\n"))
+    path = tmp_path / "labeled.tflite"
+    path.write_bytes(labeled(small_detector(3), b"???\na\nb\nc\n"))
     assert slot_labels(read_model(str(path)), 3) == ("a", "b", "c")
 
 

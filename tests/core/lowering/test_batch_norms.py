@@ -17,7 +17,7 @@ INFO = TrainingInfo("sgd", {}, 0.1, "mean_squared_error", batch_size=4)
 RELU = 1
 
 
-def normalised(scale: str = "MUL", shift: str = "ADD") -> tuple[Graph, set[int]]:
+def normalized(scale: str = "MUL", shift: str = "ADD") -> tuple[Graph, set[int]]:
     """A layer, its BatchNorm (whose constants come beside), RELU and a layer."""
     net = Net()
     y = net.dense(net.input(1, 5), 4)
@@ -28,7 +28,7 @@ def normalised(scale: str = "MUL", shift: str = "ADD") -> tuple[Graph, set[int]]
 
 @pytest.mark.parametrize(("scale", "shift"), [("MUL", "ADD"), ("DIV", "SUB"), ("MUL", "SUB")])
 def test_scale_and_shift_are_found(scale: str, shift: str) -> None:
-    graph, constants = normalised(scale, shift)
+    graph, constants = normalized(scale, shift)
     assert norm_constants(lower(graph, 1)) == constants
 
 
@@ -55,7 +55,7 @@ def test_other_scales_are_not_batch_norms() -> None:
 
 
 def test_frozen_constants_stay_and_others_train_unchanged() -> None:
-    graph, constants = normalised()
+    graph, constants = normalized()
     rng = np.random.default_rng(0)
     data = ArrayData([rng.normal(size=(4, 5))], [rng.normal(size=(4, 3))])
     moved = []

@@ -143,7 +143,7 @@ def unrolled() -> Graph:
 
 
 def token() -> Graph:
-    """A learnt row goes before those of (1, 3, 4), and places are added."""
+    """A learned row goes before those of (1, 3, 4), and places are added."""
     net = Net()
     x = net.input(1, 3, 4)
     x = net.add("CONCATENATION", (net.weight(1, 1, 4), x), (1, 4, 4), axis=1)
@@ -154,7 +154,7 @@ def token() -> Graph:
 
 
 def cache() -> Graph:
-    """Rows of (1, 3, 4) replace three of five learnt rows, of which there are cumulative sums."""
+    """Rows of (1, 3, 4) replace three of five learned rows, of which there are cumulative sums."""
     net = Net()
     x = net.dense(net.input(1, 3, 4), 4, keep_num_dims=True)
     inputs = net.weight(1, 5, 4), x, net.constant([0, 1, 0], np.int32)

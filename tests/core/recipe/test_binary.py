@@ -120,7 +120,7 @@ TRAIN = "train m.circle --load-input x.npy --load-expected t.npy --learning-rate
 
 
 @pytest.mark.parametrize("loss", ["", "--loss binary-crossentropy"])
-def test_tags_are_learnt(loss: str, folder: Path) -> None:
+def test_tags_are_learned(loss: str, folder: Path) -> None:
     result = odt(f"{TRAIN} {loss} --epochs 20 --metric accuracy --export-circle y.circle")
     assert result.exit_code == 0, result.output
     assert "loss = binary crossentropy, " in result.stdout

@@ -54,7 +54,7 @@ def test_the_mean_is_that_of_all_samples_ever_seen(sampling: str) -> None:
         kept = kept.with_samples(part, 5, sampling, np.random.default_rng(0))
     assert (len(kept), kept.seen) == (5, 30)
     np.testing.assert_allclose(kept.mean, features.mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(kept.centred.mean(axis=0), features.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(kept.centered.mean(axis=0), features.mean(axis=0), rtol=1e-5)
     distances = np.linalg.norm(features[:, None] - kept.features, axis=2).min(axis=0)
     assert (distances < 2 * kept.scales).all(), "they are samples that were offered"
     assert kept.first(2).values.tolist() == kept.values[:2].tolist()

@@ -11,7 +11,7 @@ RNG = np.random.default_rng(0)
 FEATURES = [RNG.normal(3 * np.eye(6)[k], 1, (40 + k, 6)).astype(np.float32) for k in range(4)]
 
 
-def test_the_row_is_the_regularised_discriminant() -> None:
+def test_the_row_is_the_regularized_discriminant() -> None:
     weights, bias = RNG.normal(size=(3, 6)).astype(np.float32), np.zeros(3, np.float32)
     w, b = new_class_rows(weights, bias, FEATURES)
     covariance = np.mean([np.cov(x.T) for x in FEATURES], axis=0)  # the formula with F×F matrices
@@ -28,7 +28,7 @@ def test_the_row_is_the_regularised_discriminant() -> None:
     np.testing.assert_array_equal(b[:3], bias)
 
 
-def test_new_classes_are_recognised_before_training() -> None:
+def test_new_classes_are_recognized_before_training() -> None:
     old = np.float32(3) * np.eye(6, dtype=np.float32)[:2]
     w, b = new_class_rows(old, np.zeros(2, np.float32), FEATURES)
     right = [np.mean((x @ w.T + b).argmax(axis=1) == k) for k, x in enumerate(FEATURES)]

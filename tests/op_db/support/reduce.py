@@ -38,7 +38,7 @@ def samples() -> tuple[Sample, ...]:
         Sample("last, kept", {"x": X}, KEEP, over(-1)),
         Sample("the image", {"x": (2, 2, 3, 2)}, {}, over(1, 2)),
         Sample("the image, kept", {"x": (2, 2, 3, 2)}, KEEP, over(2, 1)),
-        Sample("not neighbours", {"x": (2, 2, 3, 2)}, {}, over(1, 3)),
+        Sample("not neighbors", {"x": (2, 2, 3, 2)}, {}, over(1, 3)),
         Sample("groups of channels", {"x": (2, 5, 3, 2, 4)}, KEEP, over(1, 2, 4)),
         Sample("all but the batch", {"x": X}, {}, over(1, 2)),
         Sample("an axis twice", {"x": X}, {}, over(1, -2)),

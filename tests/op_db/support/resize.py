@@ -6,7 +6,7 @@ from odt.kernels.rows.opdef import TensorSpec
 from op_db import INT32, OpInfo, Options, Reference, Refusal, Sample
 
 CORNERS = {"align_corners": True}
-CENTRES = {"half_pixel_centers": True}
+CENTERS = {"half_pixel_centers": True}
 
 
 def scale(o: Options, size: int, out: int) -> float:
@@ -25,24 +25,24 @@ SIZE = {"size": np.array([2, 3], np.int32)}
 
 def resize_info(name: str, reference: Reference, both: bool = False) -> OpInfo:
     """The samples of an operator, which takes both alignments or refuses them."""
-    aligned = {**CORNERS, **CENTRES}
+    aligned = {**CORNERS, **CENTERS}
     return OpInfo(
         name,
         reference,
         samples=(
             resized("larger", (2, 3, 4, 2), 5, 8, {}),
             resized("larger, corners", (2, 3, 4, 2), 5, 8, CORNERS),
-            resized("larger, centres", (2, 3, 4, 2), 5, 8, CENTRES),
+            resized("larger, centers", (2, 3, 4, 2), 5, 8, CENTERS),
             resized("smaller", (2, 5, 7, 2), 3, 2, {}),
             resized("smaller, corners", (1, 5, 7, 2), 3, 2, CORNERS),
-            resized("smaller, centres", (1, 5, 7, 1), 3, 2, CENTRES),
+            resized("smaller, centers", (1, 5, 7, 1), 3, 2, CENTERS),
             resized("to one pixel, corners", (2, 3, 3, 1), 1, 1, CORNERS),
-            resized("from one pixel, centres", (1, 1, 1, 3), 3, 2, CENTRES),
-            resized("as it is", (1, 3, 2, 2), 3, 2, CENTRES),
+            resized("from one pixel, centers", (1, 1, 1, 3), 3, 2, CENTERS),
+            resized("as it is", (1, 3, 2, 2), 3, 2, CENTERS),
             *([resized("larger, both", (2, 3, 4, 2), 5, 8, aligned)] if both else []),
             *([resized("smaller, both", (1, 5, 7, 2), 3, 2, aligned)] if both else []),
         ),
-        large=resized("large", (6, 32, 32, 16), 64, 48, CENTRES),
+        large=resized("large", (6, 32, 32, 16), 64, 48, CENTERS),
         also_large=(resized("smaller", (40, 33, 32, 8), 17, 12, CORNERS),),
         refusals=(
             Refusal("(N, H, W, C)", {"x": (4, 4, 2)}, {}, SIZE),

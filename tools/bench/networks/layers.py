@@ -209,7 +209,7 @@ class Network:
         return self._add(Layer(kind, (number,), (*out, shape[2]), "", window, step, same, pads))
 
     def upsample(self) -> int:
-        """Adds nearest-neighbour upsampling by 2."""
+        """Adds nearest-neighbor upsampling by 2."""
         number, (h, w, channels) = self._source(None)
         return self._add(Layer("upsample", (number,), (2 * h, 2 * w, channels)))
 

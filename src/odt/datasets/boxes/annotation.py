@@ -82,7 +82,7 @@ class PhotoBoxes:
         Args:
             row, label: as for `add`.
             box: x and y of the point, width, height.
-            anchor: place of the point in the box: 0 for the top left corner, 0.5 for the centre.
+            anchor: place of the point in the box: 0 for the top left corner, 0.5 for the center.
         """
         numbers = finite(box)
         if numbers is None or len(numbers) != 4:

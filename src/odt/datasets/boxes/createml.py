@@ -1,4 +1,4 @@
-"""CreateML: a JSON list of photos, whose boxes have centre, width and height in pixels."""
+"""CreateML: a JSON list of photos, whose boxes have center, width and height in pixels."""
 
 from odt.core.storage.reading import printable
 from odt.datasets.boxes.annotation import AnnotationFile, Annotations, BoxFormat, PhotoBoxes

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 
-Colour: TypeAlias = tuple[int, int, int]
-# Colours that people with other colour vision can tell apart (Okabe and Ito, 2008).
-COLOURS: tuple[Colour, ...] = (
+Color: TypeAlias = tuple[int, int, int]
+# Colors that people with other color vision can tell apart (Okabe and Ito, 2008).
+COLORS: tuple[Color, ...] = (
     (230, 159, 0),
     (86, 180, 233),
     (0, 158, 115),
@@ -18,7 +18,7 @@ COLOURS: tuple[Colour, ...] = (
     (204, 121, 167),
 )
 TEXT = (0, 0, 0)
-EDGE = (255, 255, 255)  # beside the lines, which a picture of the same colour would hide
+EDGE = (255, 255, 255)  # beside the lines, which a picture of the same color would hide
 PART_OF_SIDE = 40  # the text is this part of a picture's shorter side
 LEAST_TEXT, MOST_TEXT = 10, 40  # pixels
 LEAST_SCORE = 0.5  # of a detection that is drawn, by default
@@ -32,7 +32,7 @@ class DrawnBox:
     Attributes:
         y1, x1, y2, x2: its corners, as fractions of the picture.
         text: what is written above it; empty for nothing.
-        colour: colour of its line and behind the text.
+        color: color of its line and behind the text.
         dashed: whether the line is dashed, as that of true boxes beside detections.
     """
 
@@ -41,7 +41,7 @@ class DrawnBox:
     y2: float
     x2: float
     text: str = ""
-    colour: Colour = COLOURS[0]
+    color: Color = COLORS[0]
     dashed: bool = False
 
 
@@ -71,7 +71,7 @@ def name_of(label: int, names: Sequence[str]) -> str:
 
 def _box(label: int, corners: Sequence[float], text: str, *, dashed: bool = False) -> DrawnBox:
     y1, x1, y2, x2 = corners
-    return DrawnBox(y1, x1, y2, x2, text, COLOURS[label % len(COLOURS)], dashed)
+    return DrawnBox(y1, x1, y2, x2, text, COLORS[label % len(COLORS)], dashed)
 
 
 def draw_boxes(image: Any, boxes: Iterable[DrawnBox]) -> None:
@@ -93,25 +93,25 @@ def draw_boxes(image: Any, boxes: Iterable[DrawnBox]) -> None:
         y1, y2 = (min(max(y, 0), 1) * (image.height - 1) for y in (box.y1, box.y2))
         corners = [round(v) for v in (x1, y1, max(x1, x2), max(y1, y2))]
         if box.dashed:
-            _draw_dashes(draw, corners, box.colour, width)
+            _draw_dashes(draw, corners, box.color, width)
         else:
             draw.rectangle(corners, outline=EDGE, width=width + 1)
-            draw.rectangle(corners, outline=box.colour, width=width)
+            draw.rectangle(corners, outline=box.color, width=width)
         if box.text:
             _write(draw, corners, box, font)
 
 
-def _draw_dashes(draw: Any, corners: Sequence[int], colour: Colour, width: int) -> None:
+def _draw_dashes(draw: Any, corners: Sequence[int], color: Color, width: int) -> None:
     """Draws a dashed rectangle."""
     x1, y1, x2, y2 = corners
     draw.rectangle(corners, outline=EDGE, width=width)
     length = DASH * width
     for x in range(x1, x2, 2 * length):
         for y in (y1, y2 - width + 1):
-            draw.rectangle((x, y, min(x + length, x2), y + width - 1), fill=colour)
+            draw.rectangle((x, y, min(x + length, x2), y + width - 1), fill=color)
     for y in range(y1, y2, 2 * length):
         for x in (x1, x2 - width + 1):
-            draw.rectangle((x, y, x + width - 1, min(y + length, y2)), fill=colour)
+            draw.rectangle((x, y, x + width - 1, min(y + length, y2)), fill=color)
 
 
 def _write(draw: Any, corners: Sequence[int], box: DrawnBox, font: Any) -> None:
@@ -123,7 +123,7 @@ def _write(draw: Any, corners: Sequence[int], box: DrawnBox, font: Any) -> None:
     y = corners[1] - high if corners[1] >= high else corners[1]
     if box.dashed:
         y = max(0, corners[3] - high)
-    draw.rectangle((x, y, x + wide, y + high), fill=box.colour)
+    draw.rectangle((x, y, x + wide, y + high), fill=box.color)
     draw.text((x + 1, y + 1), text, fill=TEXT, font=font)
 
 

@@ -1,6 +1,6 @@
 """YOLO: a text file for each photo with a line for each box, and names of classes in another file.
 
-A line is a class number, then x and y of the centre, width and height as fractions of the photo.
+A line is a class number, then x and y of the center, width and height as fractions of the photo.
 The names are in `names` of data.yaml, or one a line in classes.txt.
 """
 

@@ -1,4 +1,4 @@
-"""FedProx: clients minimise F(w) + (μ / 2) ‖w − wᵗ‖²; the server averages as FedAvg does.
+"""FedProx: clients minimize F(w) + (μ / 2) ‖w − wᵗ‖²; the server averages as FedAvg does.
 
 wᵗ are the tensors that the round began with. Each update of a client adds μ (w − wᵗ) to the
 gradient, which keeps clients with different data close to each other. Source: Li et al., Federated

@@ -1,4 +1,4 @@
-"""Krum: the tensors of the client that is closest to its neighbours.
+"""Krum: the tensors of the client that is closest to its neighbors.
 
 The score of a client is the sum of the squared distances to its n − f − 2 nearest others, of n
 clients of which f may be malicious; the lowest score wins, and of equal scores the first. Source:

@@ -39,7 +39,7 @@ def test_the_names_of_tflite_are_circles(name: str) -> None:
 
 
 def value_of(field: Field) -> Any:
-    """A value that is not the field's default, and other than those of its neighbours."""
+    """A value that is not the field's default, and other than those of its neighbors."""
     number = field.slot + 3
     if field.is_vector:
         return [True, False] if field.kind == "?" else [number, number + 1]

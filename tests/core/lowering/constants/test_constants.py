@@ -217,8 +217,8 @@ def angles(bins: int, points: int) -> Array:
 
 def mel(bands: int, bins: int) -> Array:
     """Triangles over the bins, one for each band."""
-    centres = np.linspace(1, bins - 2, bands)[:, None]
-    return np.maximum(0, 1 - abs(np.arange(bins) - centres) / 2)
+    centers = np.linspace(1, bins - 2, bands)[:, None]
+    return np.maximum(0, 1 - abs(np.arange(bins) - centers) / 2)
 
 
 def spectrogram(window: bool, rounded: bool = False) -> Built:
@@ -489,7 +489,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_sinusoids_are_recognised_along_each_axis(axis: int) -> None:
+def test_sinusoids_are_recognized_along_each_axis(axis: int) -> None:
     table = np.sin(np.arange(12)[:, None] * np.array([0.3, 0.7, 1.1]) + 0.2)
     table = table if axis == 0 else table.T
     assert is_sinusoidal(table)

@@ -235,7 +235,7 @@ def test_resizing(tmp_path: Path, mode: str, form: str, rounding: str) -> None:
 
 @pytest.mark.parametrize("exclude", [0, 1])
 def test_cubic_resizing(tmp_path: Path, exclude: int) -> None:
-    """Keys' cubic convolution of four neighbours, beyond the image those at its edge or none."""
+    """Keys' cubic convolution of four neighbors, beyond the image those at its edge or none."""
     x, a = real(2, 3, 4, 5), -0.5
     file = network(
         x, *("Resize", "", "", "sizes"), mode="cubic", cubic_coeff_a=a, exclude_outside=exclude

@@ -41,7 +41,7 @@ def ended(net: Net, x: int) -> Graph:
     return net.graph(net.dense(pooled(net, x), 3))
 
 
-def normalised() -> Graph:
+def normalized() -> Graph:
     """Factors and terms of channels, an activation."""
     net = Net()
     x = convolved(net, net.input(*FIRST), 3)
@@ -137,7 +137,7 @@ def sequences() -> Graph:
 
 
 # How many transposes move values, of how many.
-GRAPHS = {normalised: (1, 4), residual: (1, 6), joined: (1, 6), undone: (0, 2), table: (3, 4)}
+GRAPHS = {normalized: (1, 4), residual: (1, 6), joined: (1, 6), undone: (0, 2), table: (3, 4)}
 GRAPHS |= {padded: (1, 4), shuffle: (2, 5), sequences: (1, 4)}
 
 

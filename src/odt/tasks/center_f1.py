@@ -1,6 +1,6 @@
-"""F1 of detections by their centres, for detectors that find where an object is, not its size.
+"""F1 of detections by their centers, for detectors that find where an object is, not its size.
 
-A detection is true if its centre is within a true box of its class that no better detection has.
+A detection is true if its center is within a true box of its class that no better detection has.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from odt.kernels.rows.opdef import Array
 from odt.tasks.box_counts import BoxCounts
 
 
-def count_centres(detections: Array, boxes: Array) -> BoxCounts:
+def count_centers(detections: Array, boxes: Array) -> BoxCounts:
     """Returns the counts of a photo.
 
     Args:
@@ -20,8 +20,8 @@ def count_centres(detections: Array, boxes: Array) -> BoxCounts:
     free = np.ones(len(boxes), bool)
     true = 0
     for row in detections[np.argsort(-detections[:, 1], kind="stable")]:
-        centre = (row[2:4] + row[4:6]) / 2
-        inside = (boxes[:, 1:3] <= centre).all(1) & (centre <= boxes[:, 3:5]).all(1)
+        center = (row[2:4] + row[4:6]) / 2
+        inside = (boxes[:, 1:3] <= center).all(1) & (center <= boxes[:, 3:5]).all(1)
         at = np.flatnonzero(free & inside & (boxes[:, 0] == row[0]))
         if len(at):
             free[at[0]] = False
