@@ -1,10 +1,13 @@
-"""Tables and enumerations of the Circle schema 0.10, which are also those of TFLite 2.20.
+"""Tables and enumerations of the schemas of Circle and TFLite.
 
-Made by tools/write_circle_schema.py from the package circle-schema; do not edit. A table is the
-list of its fields in the order of their slots: name:type, and =default unless that is 0. A type is
-a code of the struct module, str, a table, a union (the field before it says which table), or one
-of them in brackets for a vector. A field named - is deprecated.
+Made by tools/write_circle_schema.py from the packages circle-schema and ai-edge-litert; do not
+edit. A table is the list of its fields in the order of their slots: name:type, and =default unless
+that is 0. A type is a code of the struct module, str, a table, a union (the field before it says
+which table), or one of them in brackets for a vector. A field named - is deprecated. TFLite has the
+tables and enumerations of Circle, except for those in TFLITE_TABLES and TFLITE_ENUMERATIONS.
 """
+
+VERSIONS = {"circle": "Circle 0.10", "tflite": "LiteRT 2.3.0"}
 
 ENUMERATIONS = {
     "ActivationFunctionType": {
@@ -697,4 +700,49 @@ TABLES = {
     "WhereOptions": "",
     "WhileOptions": "cond_subgraph_index:i body_subgraph_index:i",
     "ZerosLikeOptions": "",
+}
+
+TFLITE_ENUMERATIONS = {
+    "QuantizationDetails": {
+        0: "NONE",
+        1: "CustomQuantization",
+        2: "BlockwiseQuantization",
+        3: "MultiAxisQuantization",
+    },
+    "TensorType": {
+        0: "FLOAT32",
+        1: "FLOAT16",
+        2: "INT32",
+        3: "UINT8",
+        4: "INT64",
+        5: "STRING",
+        6: "BOOL",
+        7: "INT16",
+        8: "COMPLEX64",
+        9: "INT8",
+        10: "FLOAT64",
+        11: "COMPLEX128",
+        12: "UINT64",
+        13: "RESOURCE",
+        14: "VARIANT",
+        15: "UINT32",
+        16: "UINT16",
+        17: "INT4",
+        18: "BFLOAT16",
+        19: "INT2",
+        20: "UINT4",
+        21: "FLOAT8_E4M3FN",
+        22: "FLOAT8_E5M2",
+    },
+}
+
+TFLITE_TABLES = {
+    "BlockwiseQuantization": "scales:i zero_points:i block_size:i block_shape:[i]",
+    "ExternalBuffer": "id:I group:I offset:Q length:Q packing:str",
+    "ExternalBufferGroup": "name:str",
+    "FullyConnectedOptions": "fused_activation_function:b weights_format:b keep_num_dims:? asymmetric_quantize_inputs:? quantized_bias_type:b quant_spec:[B]",
+    "Model": "version:I operator_codes:[OperatorCode] subgraphs:[SubGraph] description:str buffers:[Buffer] metadata_buffer:[i] metadata:[Metadata] signature_defs:[SignatureDef] external_buffer_groups:[ExternalBufferGroup] external_buffers:[ExternalBuffer]",
+    "MultiAxisQuantization": "scales:i zero_points:i block_size:i quantized_dimensions:[i]",
+    "SubGraph": "tensors:[Tensor] inputs:[i] outputs:[i] operators:[Operator] name:str debug_metadata_index:i=-1",
+    "Tensor": "shape:[i] type:b buffer:I name:str quantization:QuantizationParameters is_variable:? sparsity:SparsityParameters shape_signature:[i] has_rank:? variant_tensors:[VariantSubType] external_buffer:I",
 }

@@ -1,13 +1,14 @@
-"""Writes schemas/circle.py from the code that circle-schema publishes.
+"""Writes schemas/circle.py from the code that circle-schema and ai-edge-litert publish.
 
-python tools/write_circle_schema.py; a test compares the file with the package. The classes of the
-package have 5 MB; odt needs the names, slots, types and defaults of fields, which are in the
-functions Add… of each class.
+python tools/write_circle_schema.py; a test compares the file with the packages. Their classes have
+6 MB; odt needs the names, slots, types and defaults of fields, which are in the functions Add… of
+each class. TFLite's schema is written where it differs from Circle's.
 """
 
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,44 @@ from circle_schema.v0_10 import circle
 from flatbuffers import number_types
 
 PAGE = Path(__file__).parents[1] / "schemas" / "circle.py"
-TOP = '''"""Tables and enumerations of the Circle schema 0.10, which are also those of TFLite 2.20.
+CIRCLE_VERSION = "0.10"
+LITERT_VERSION = "2.3.0"  # of ai-edge-litert
+TOP = f'''"""Tables and enumerations of the schemas of Circle and TFLite.
 
-Made by tools/write_circle_schema.py from the package circle-schema; do not edit. A table is the
-list of its fields in the order of their slots: name:type, and =default unless that is 0. A type is
-a code of the struct module, str, a table, a union (the field before it says which table), or one
-of them in brackets for a vector. A field named - is deprecated.
+Made by tools/write_circle_schema.py from the packages circle-schema and ai-edge-litert; do not
+edit. A table is the list of its fields in the order of their slots: name:type, and =default unless
+that is 0. A type is a code of the struct module, str, a table, a union (the field before it says
+which table), or one of them in brackets for a vector. A field named - is deprecated. TFLite has the
+tables and enumerations of Circle, except for those in TFLITE_TABLES and TFLITE_ENUMERATIONS.
 """
+
+VERSIONS = {{"circle": "Circle {CIRCLE_VERSION}", "tflite": "LiteRT {LITERT_VERSION}"}}
 
 '''
 UNUSED = "-"
 # Fields whose names in Circle and TFLite differ → the name in TFLite.
 RENAMED = {"adjoint_lhs": "adj_x", "adjoint_rhs": "adj_y"}
+PARTS = re.DOTALL | re.MULTILINE
 ADD = r"def {0}Add(\w+)\(builder, \w+\):\s+builder\.Prepend(\w+)Slot\((\d+), .*, (\S+)\)\n"
 
 
-def classes() -> dict[str, Any]:
-    """Class name → module of everything in the schema."""
-    names = sorted(m.name for m in pkgutil.iter_modules(circle.__path__))
-    return {n: importlib.import_module(f"{circle.__name__}.{n}") for n in names}
+def circle_classes() -> Iterator[tuple[str, type, str]]:
+    """Name, class and source of everything in the schema of Circle."""
+    for name in sorted(m.name for m in pkgutil.iter_modules(circle.__path__)):
+        module = importlib.import_module(f"{circle.__name__}.{name}")
+        yield name, getattr(module, name), Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
+def tflite_classes() -> Iterator[tuple[str, type, str]]:
+    """Name, class and source of everything in the schema of TFLite, which is one module."""
+    from ai_edge_litert import schema_py_generated as tflite
+
+    source = Path(str(tflite.__file__)).read_text(encoding="utf-8")
+    names = re.findall(r"^class (\w+)\(object\):", source, re.MULTILINE)
+    for name in sorted(n for n in names if n[-1] != "T" or n[:-1] not in names):
+        text = re.search(rf"^class {name}\(.*?(?=^class (?!{name}T\())", source + "class ", PARTS)
+        assert text, name
+        yield name, getattr(tflite, name), text[0]
 
 
 def fields(name: str, text: str) -> str:
@@ -59,7 +79,7 @@ def type_of(camel: str, kind: str, text: str) -> str:
     element = re.search(r"self\._tab\.Get\(flatbuffers\.number_types\.(\w+)Flags", body)
     table = re.search(r"obj = (\w+)\(\)", body)
     if ".Union(obj" in body:
-        union = re.search(rf"self\.{camel[0].lower() + camel[1:]} = \S+\.(\w+)Creator\(", text)
+        union = re.search(rf"self\.{camel[0].lower() + camel[1:]} = (?:\S+\.)?(\w+)Creator\(", text)
         assert union, camel
         return union[1]
     if ".String(" in body:
@@ -77,21 +97,51 @@ def code_of(kind: str) -> str:
     return str(getattr(number_types, f"{kind}Flags").packer_type.format).strip("<")
 
 
+def schema(
+    classes: Iterator[tuple[str, type, str]],
+) -> tuple[dict[str, dict[int, str]], dict[str, str]]:
+    """The enumerations and the tables of a schema."""
+    enumerations, tables = {}, {}
+    for name, cls, text in classes:
+        members = vars(cls)
+        if "Init" in members:
+            tables[name] = fields(name, text)
+        else:
+            values = {n: v for n, v in members.items() if isinstance(v, int) and n[:2] != "__"}
+            enumerations[name] = {v: n for n, v in values.items()}
+    return enumerations, tables
+
+
+def dictionary(name: str, entries: Mapping[str, Any]) -> str:
+    """The source of a dictionary of tables or enumerations."""
+    lines = [f"{name} = {{\n"]
+    for key, entry in entries.items():
+        if isinstance(entry, str):
+            lines.append(f'    "{key}": "{entry}",\n')
+        else:
+            values = "".join(f'        {v}: "{n}",\n' for v, n in entry.items())
+            lines.append(f'    "{key}": {{\n{values}    }},\n')
+    return "".join([*lines, "}\n"])
+
+
 def page() -> str:
     """The whole file."""
-    enumerations, tables = [], []
-    for name, module in classes().items():
-        text = Path(str(module.__file__)).read_text(encoding="utf-8")
-        members = vars(getattr(module, name))
-        if "Init" in members:
-            tables.append(f'    "{name}": "{fields(name, text)}",\n')
-        else:
-            values = "".join(
-                f'        {v}: "{n}",\n' for n, v in members.items() if isinstance(v, int)
-            )
-            enumerations.append(f'    "{name}": {{\n{values}    }},\n')
-    return (
-        f"{TOP}ENUMERATIONS = {{\n{''.join(enumerations)}}}\n\nTABLES = {{\n{''.join(tables)}}}\n"
+    enumerations, tables = schema(circle_classes())
+    other_enumerations, other_tables = schema(tflite_classes())
+    other_tables = {n: text for n, text in other_tables.items() if tables.get(n) != text}
+    # Circle adds codes below 0, whose options have codes above TFLite's.
+    other_enumerations = {
+        n: codes
+        for n, codes in other_enumerations.items()
+        if not codes.items() <= enumerations.get(n, {}).items()
+    }
+    return TOP + "\n".join(
+        (
+            dictionary("ENUMERATIONS", enumerations),
+            dictionary("TABLES", tables),
+            dictionary("TFLITE_ENUMERATIONS", other_enumerations),
+            dictionary("TFLITE_TABLES", other_tables),
+        )
     )
 
 

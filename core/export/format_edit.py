@@ -6,7 +6,7 @@ The formats have the same tables. They differ in identifier, version and in what
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer import FORMATS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     NewBuffer,
     NewTable,
@@ -19,7 +19,6 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
 )
 from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
 from odt.core.formats.flatbuffer.operator_options import operator_name, tensor_type
-from odt.core.formats.flatbuffer.reader import FORMATS
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.flatbuffer.slots import (
     BufferSlot,

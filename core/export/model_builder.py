@@ -1,6 +1,6 @@
 """Builds small Circle and TFLite models from tensors and operators.
 
-One schema is used for both formats; the models use only operators of TFLite.
+The models use only operators that both formats have.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.operator_options import options_table
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
-from odt.core.formats.flatbuffer.schema_tables import code_of, fields_of, pack
+from odt.core.formats.flatbuffer.schema_tables import TABLES_OF, code_of, fields_of, pack
 from odt.schemas.circle import ENUMERATIONS
 
 FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version
@@ -28,7 +28,8 @@ class Entry(SimpleNamespace):
 
 def table(name: str, /, **values: Any) -> Entry:
     """Makes a table with some values."""
-    fields = {field.name: None for field in fields_of(name)}
+    schemas = (schema for schema in FORMATS if name in TABLES_OF[schema])
+    fields = {field.name: None for schema in schemas for field in fields_of(name, schema)}
     assert values.keys() <= fields.keys(), f"{name} has no {values.keys() - fields.keys()}"
     return Entry(**{**fields, **values})
 
@@ -42,6 +43,7 @@ class ModelBuilder:
     """
 
     def __init__(self, file_format: str = "circle", seed: int = 0) -> None:
+        self.file_format = file_format
         self.identifier, version = FORMATS[file_format]
         self.rng = np.random.default_rng(seed)
         self.graph = table("SubGraph", name="main", tensors=[], operators=[], inputs=[], outputs=[])
@@ -193,7 +195,7 @@ class ModelBuilder:
         tables = _plain(self.model)
         raise_versions(tables)
         builder = flatbuffers.Builder(1024)
-        builder.Finish(pack(builder, "Model", tables), self.identifier)
+        builder.Finish(pack(builder, "Model", tables, self.file_format), self.identifier)
         return bytes(builder.Output())
 
     def write(self, path: str | Path, *outputs: int) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 
 from odt.core.formats.flatbuffer.appended_zip import appended_archive, shift_archive
-from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.flatbuffer import FORMATS, FlatBuffer
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
-from odt.core.formats.flatbuffer.reader import FORMATS
 from odt.core.formats.flatbuffer.schema_tables import pack, unpack
 from odt.core.model.model import Model
 from odt.errors import UnsupportedError
@@ -54,7 +53,7 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     builder = flatbuffers.Builder(1024)
     identifier = next(i for i, name in FORMATS.items() if name == source.format)
     try:
-        builder.Finish(pack(builder, "Model", tables), identifier)
+        builder.Finish(pack(builder, "Model", tables, source.format), identifier)
     except flatbuffers.builder.BuilderSizeError as e:
         raise UnsupportedError(
             f"{source.path}: the new model must be below {MAX_BYTES} bytes, but got more"

@@ -3,7 +3,8 @@
 import os
 import stat
 
-from odt.core.formats.flatbuffer.reader import FORMATS, parse_model
+from odt.core.formats.flatbuffer.flatbuffer import FORMATS
+from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.nnpackage import packaged_model
 from odt.core.model.model import Model
 from odt.core.storage.mapped_files import map_or_read

@@ -23,14 +23,17 @@ class Quantization:
     """Quantization of a tensor: integers q represent the real numbers scale · (q − zero_point).
 
     Attributes:
-        scale: float32, one value, or one for each entry of the axis.
+        scale: float32, one value, or one for each entry of the axis, or one for each block.
         zero_point: int64, as many values as scale.
         axis: axis of per-channel scales.
+        blocks: entries along each axis that share a scale, such as (1, 32), if scales belong to
+            blocks, whose order is that of their first entries; empty otherwise.
     """
 
     scale: Array
     zero_point: Array
     axis: int
+    blocks: tuple[int, ...] = ()
 
     def along_axis(self, rank: int) -> tuple[Array, Array]:
         """Returns scales and zero points in a shape that broadcasts with a tensor of this rank."""

@@ -20,6 +20,8 @@ MAX_WORK = 2_000_000
 TABLE_WORK = 24  # of one table; one number in a vector counts 1
 MAX_TEXT = 2**16  # bytes of a name
 DAMAGED = "The file is damaged or truncated."
+CIRCLE, TFLITE = "circle", "tflite"
+FORMATS = {b"TFL3": TFLITE, b"CIR0": CIRCLE}  # bytes 4 to 7 of a model → its format and schema
 
 
 class FlatBuffer:
@@ -28,11 +30,13 @@ class FlatBuffer:
     Attributes:
         name: the file's name in messages.
         data: the bytes, read-only.
+        schema: tflite for TFLite models, circle for other files.
     """
 
     def __init__(self, name: str, data: memoryview) -> None:
         self.name = name
         self.data = data
+        self.schema = FORMATS.get(bytes(data[4:8]), CIRCLE)
         self.size = len(data)
         self.work = MAX_WORK
 

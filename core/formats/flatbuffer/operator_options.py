@@ -1,7 +1,7 @@
-"""Names and options of operators, as in the Circle schema.
+"""Names and options of operators, as in the schemas of Circle and TFLite.
 
-The schema is used for both formats: it has the operators, types and option tables of TFLite, and
-those of Circle with codes that TFLite does not use.
+Circle's schema has the operators and option tables of TFLite, and others with codes that TFLite
+does not use.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import Table
-from odt.core.formats.flatbuffer.schema_tables import fields_of, unpack
+from odt.core.formats.flatbuffer.schema_tables import ENUMERATIONS_OF, fields_of, unpack
 from odt.core.formats.flatbuffer.slots import OperatorSlot
 from odt.errors import escaped
 from odt.schemas.circle import ENUMERATIONS
@@ -48,8 +48,12 @@ def operator_name(code: int) -> str | None:
 
 
 def tensor_type(code: int) -> str | None:
-    """Returns the TensorType name of a code, such as FLOAT32; None for an unknown code."""
-    return ENUMERATIONS["TensorType"].get(code)
+    """Returns the TensorType name of a code, such as FLOAT32; None for an unknown code.
+
+    No code has two names, but UINT4 has two codes: see `schema_tables.name_of`.
+    """
+    names = (types["TensorType"].get(code) for types in ENUMERATIONS_OF.values())
+    return next((name for name in names if name), None)
 
 
 def read_options(operator: Table, op: str) -> Mapping[str, Any]:

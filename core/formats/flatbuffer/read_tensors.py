@@ -1,12 +1,13 @@
 """Reads the tensors of a subgraph: shapes, types, constants and quantization."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, Table
-from odt.core.formats.flatbuffer.operator_options import tensor_type
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, DAMAGED, Table
 from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
+from odt.core.formats.flatbuffer.schema_tables import name_of
 from odt.core.formats.flatbuffer.slots import QuantizationParametersSlot, SubGraphSlot, TensorSlot
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
 from odt.core.model.sparsity import Sparsity
@@ -27,6 +28,8 @@ DTYPES = {
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 }
+# QuantizationDetails with scales in another tensor.
+BLOCKWISE = ("BlockwiseQuantization", "MultiAxisQuantization")
 SPARSE = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32", "INT8")}
 
 
@@ -49,12 +52,20 @@ def read_tensors(
     tensors: list[Tensor] = []
     quantization: dict[int, Quantization] = {}
     sparsity: dict[int, Sparsity] = {}
+    blockwise: list[tuple[int, Table, str]] = []  # tensor, its parameters, kind of details
     for i, table in enumerate(graph.tables(SubGraphSlot.TENSORS, "tensor")):
         name = table.string(TensorSlot.NAME, "name")
         if name:
             table.where += f' ("{one_line(name, MAX_NAME)}")'
         signature, spec = _spec(table)
-        scales = _quantization(table, spec)
+        parameters = table.table(TensorSlot.QUANTIZATION, "quantization")
+        scales = None
+        if parameters is not None:
+            kind = _details(parameters)
+            if kind in BLOCKWISE:
+                blockwise.append((i, parameters, kind))
+            else:
+                scales = _quantization(parameters, spec)
         if scales is not None:
             quantization[i] = scales
         buffer = below(table, table.number(TensorSlot.BUFFER, "I"), "buffer", max(len(spans), 1))
@@ -74,6 +85,11 @@ def read_tensors(
                 variable=bool(table.number(TensorSlot.IS_VARIABLE, "b")),
             )
         )
+    if blockwise:  # few files have them
+        from odt.core.formats.flatbuffer.block_scales import read_block_scales
+    for i, parameters, kind in blockwise:
+        quantization[i] = read_block_scales(parameters, kind, tensors[i], tensors)
+        tensors[i] = replace(tensors[i], quantized=True)
     return tensors, quantization, sparsity
 
 
@@ -96,13 +112,14 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
     sizes = tuple(1 if n < 0 else n for n in shape)
     if any(n < 0 for n in shape):
         signature = tuple(-1 if n < 0 else s for n, s in zip(shape, signature, strict=True))
+    schema = table.source.schema
     code = table.number(TensorSlot.TYPE, "b")
-    kind = tensor_type(code)
+    kind = name_of("TensorType", code, schema)
     if kind is None:
         raise table.error(f"type must be one of the schema, but got code {code}")
     if table.place(TensorSlot.SPARSITY, 4):
         kind = f"SPARSE_{kind}"
-    if table.number(TensorSlot.COMPRESSION_TYPE, "b"):
+    if schema == CIRCLE and table.number(TensorSlot.COMPRESSION_TYPE, "b"):
         kind = f"COMPRESSED_{kind}"
     dtype = DTYPES.get(kind) or np.dtype([(kind, "V1")])
     if math.prod(n for n in sizes if n) * dtype.itemsize > MAX_BYTES:
@@ -130,14 +147,20 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
     return np.frombuffer(data, spec.dtype, spec.size, offset).reshape(spec.shape)
 
 
-def _quantization(table: Table, spec: TensorSpec) -> Quantization | None:
+def _details(parameters: Table) -> str:
+    """Returns the kind of the details of a quantization."""
+    code = parameters.number(QuantizationParametersSlot.DETAILS_TYPE, "B")
+    kind = name_of("QuantizationDetails", code, parameters.source.schema)
+    if kind is None:
+        raise parameters.error(f"details must be of the schema, but got type {code}")
+    return kind
+
+
+def _quantization(details: Table, spec: TensorSpec) -> Quantization | None:
     """Reads the quantization of a tensor; None without a scale: converters also store ranges.
 
     Older converters store the axis of the weights with the vector of their biases.
     """
-    details = table.table(TensorSlot.QUANTIZATION, "quantization")
-    if details is None:
-        return None
     scale = details.array(QuantizationParametersSlot.SCALE, "<f4", "scale")
     if not len(scale):
         return None

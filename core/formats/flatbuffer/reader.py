@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.formats.file_kinds import other_kind
 from odt.core.formats.flatbuffer.arities import check_arities
-from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FORMATS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
 from odt.core.formats.flatbuffer.read_tensors import Spans, below, read_tensors
 from odt.core.formats.flatbuffer.slots import (
@@ -37,7 +37,6 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array
 
 HIDDEN = 4  # position among the intermediate tensors of an LSTM: the input of its projection
-FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
 
 
 def parse_model(

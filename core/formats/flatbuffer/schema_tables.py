@@ -1,6 +1,7 @@
 """Tables of flatbuffers as dictionaries: read from a file, written by a builder.
 
-The schemas are those of Circle, TFLite metadata and checkpoints of ONNX Runtime.
+The schemas are those of Circle and TFLite models, TFLite metadata and checkpoints of ONNX Runtime.
+Circle's holds all of them; TFLite's has some tables and enumerations of its own.
 
 A dictionary holds the fields that are present: numbers, strings as bytes, vectors of numbers as
 arrays, tables as dictionaries, vectors of tables as lists.
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from odt.core.formats.flatbuffer.flatbuffer import Table
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, TFLITE, Table
 from odt.kernels.rows.opdef import Array
 from odt.schemas import circle, ort_checkpoint, tflite_metadata
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 TABLES = circle.TABLES | tflite_metadata.TABLES | ort_checkpoint.TABLES
 ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
+# By schema.
+TABLES_OF = {CIRCLE: TABLES, TFLITE: TABLES | circle.TFLITE_TABLES}
+ENUMERATIONS_OF = {CIRCLE: ENUMERATIONS, TFLITE: ENUMERATIONS | circle.TFLITE_ENUMERATIONS}
 UNUSED = "-"
 TEXT = "str"
 DATA_ALIGNMENT = 16  # alignment of the vector `data` of table Buffer, required by the schema
@@ -47,10 +51,10 @@ class Field(NamedTuple):
 
 
 @cache
-def fields_of(table: str) -> tuple[Field, ...]:
-    """Returns the fields of a table that are in use."""
+def fields_of(table: str, schema: str = CIRCLE) -> tuple[Field, ...]:
+    """Returns the fields of a table that are in use in a schema."""
     result = []
-    for slot, text in enumerate(TABLES[table].split()):
+    for slot, text in enumerate(TABLES_OF[schema][table].split()):
         name, _, kind = text.partition(":")
         kind, _, default = kind.partition("=")
         element = kind.strip("[]")
@@ -65,9 +69,14 @@ def fields_of(table: str) -> tuple[Field, ...]:
 
 
 @cache
-def code_of(enumeration: str, name: str) -> int:
+def code_of(enumeration: str, name: str, schema: str = CIRCLE) -> int:
     """Returns the number of a name in an enumeration, such as FLOAT32 in TensorType."""
-    return next(code for code, n in ENUMERATIONS[enumeration].items() if n == name)
+    return next(code for code, n in ENUMERATIONS_OF[schema][enumeration].items() if n == name)
+
+
+def name_of(enumeration: str, code: int, schema: str = CIRCLE) -> str | None:
+    """Returns the name of a number in an enumeration; None for an unknown one."""
+    return ENUMERATIONS_OF[schema][enumeration].get(code)
 
 
 def unpack(table: Table, name: str) -> dict[str, Any]:
@@ -75,13 +84,13 @@ def unpack(table: Table, name: str) -> dict[str, Any]:
 
     Args:
         table: the table in a file.
-        name: its name in the schema.
+        name: its name in the schema of the file.
 
     Raises:
         ModelError: if the bytes are damaged.
     """
     values: dict[str, Any] = {}
-    for field in fields_of(name):
+    for field in fields_of(name, table.source.schema):
         value = _value(table, field, values)
         if value is not None:
             values[field.name] = value
@@ -91,9 +100,10 @@ def unpack(table: Table, name: str) -> dict[str, Any]:
 def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
     """Reads a field, given those before it, one of which is the type of a union; None if absent."""
     slot, name, kind, is_vector, _ = field
+    tables = TABLES_OF[table.source.schema]
     if is_vector and not table.target(slot):
         return None
-    if is_vector and kind in TABLES:
+    if is_vector and kind in tables:
         return [unpack(t, kind) for t in table.tables(slot, name)]
     if is_vector:
         values = table.array(slot, np.dtype(f"<{kind}"), name)
@@ -104,9 +114,9 @@ def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
         return table.scalar(slot, kind)
     if kind == TEXT:
         return table.text(slot, name) if table.target(slot) else None
-    if kind not in TABLES:
+    if kind not in tables:
         code = siblings.get(f"{name}_type", 0)
-        member = ENUMERATIONS[kind].get(code) if code else None
+        member = name_of(kind, code, table.source.schema) if code else None
         if code and member is None:
             raise table.error(f"its {name} must be in the schema, but got {kind} {code}")
         kind = member or ""
@@ -114,25 +124,29 @@ def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
     return unpack(child, kind) if child else None
 
 
-def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -> int:
+def pack(
+    builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any], schema: str = CIRCLE
+) -> int:
     """Writes a table and everything that it refers to.
 
     Args:
         builder: builder of the flatbuffer.
         name: name of the table in the schema.
         values: fields of the table; None for an absent field.
+        schema: circle or tflite.
 
     Returns:
         The table's offset.
     """
-    fields = [(f, values[f.name]) for f in fields_of(name) if values.get(f.name) is not None]
+    in_use = fields_of(name, schema)
+    fields = [(f, values[f.name]) for f in in_use if values.get(f.name) is not None]
     alignment = DATA_ALIGNMENT if name == "Buffer" else 1
     offsets = {
-        f.slot: _pack_object(builder, f, value, values, alignment)
+        f.slot: _pack_object(builder, f, value, values, alignment, schema)
         for f, value in fields
         if f.is_vector or f.kind not in NUMBERS
     }
-    builder.StartObject(len(TABLES[name].split()))
+    builder.StartObject(len(TABLES_OF[schema][name].split()))
     for f, value in fields:
         if f.slot in offsets:
             builder.PrependUOffsetTRelativeSlot(f.slot, offsets[f.slot], 0)
@@ -160,11 +174,13 @@ def _pack_object(
     value: Any,
     values: Mapping[str, Any],
     alignment: int,
+    schema: str,
 ) -> int:
     """Writes a string, vector or table; returns its offset."""
     kind = field.kind
-    if field.is_vector and kind in TABLES:
-        offsets = [pack(builder, kind, v) for v in value]
+    tables = TABLES_OF[schema]
+    if field.is_vector and kind in tables:
+        offsets = [pack(builder, kind, v, schema) for v in value]
         builder.StartVector(4, len(offsets), 4)
         for offset in reversed(offsets):
             builder.PrependUOffsetTRelative(offset)
@@ -173,9 +189,9 @@ def _pack_object(
         return _numbers(builder, np.asarray(value, f"<{kind}"), alignment)
     if kind == TEXT:
         return int(builder.CreateString(value))
-    if kind not in TABLES:
-        kind = ENUMERATIONS[kind][values[f"{field.name}_type"]]
-    return pack(builder, kind, value)
+    if kind not in tables:
+        kind = ENUMERATIONS_OF[schema][kind][values[f"{field.name}_type"]]
+    return pack(builder, kind, value, schema)
 
 
 def _numbers(builder: "flatbuffers.Builder", values: Array, alignment: int) -> int:

@@ -1,6 +1,6 @@
-"""Slots of the fields that are read in place: positions in the tables of Circle's schema.
+"""Slots of the fields that are read in place: positions in the tables of the schema.
 
-TFLite's tables have the same fields in the same slots.
+Circle's and TFLite's tables have the same fields in the same slots, except where a comment says so.
 """
 
 
@@ -14,6 +14,8 @@ class ModelSlot:
     BUFFERS = 4
     METADATA = 6
     SIGNATURE_DEFS = 7
+    EXTERNAL_BUFFER_GROUPS = 8  # TFLite
+    EXTERNAL_BUFFERS = 9  # TFLite
 
 
 class SubGraphSlot:
@@ -36,7 +38,8 @@ class TensorSlot:
     IS_VARIABLE = 5
     SPARSITY = 6
     SHAPE_SIGNATURE = 7
-    COMPRESSION_TYPE = 10
+    COMPRESSION_TYPE = 10  # Circle
+    EXTERNAL_BUFFER = 10  # TFLite
 
 
 class QuantizationParametersSlot:
@@ -45,7 +48,39 @@ class QuantizationParametersSlot:
     SCALE = 2
     ZERO_POINT = 3
     DETAILS_TYPE = 4
+    DETAILS = 5
     QUANTIZED_DIMENSION = 6
+
+
+class BlockwiseQuantizationSlot:
+    """Slots of table BlockwiseQuantization."""
+
+    SCALES = 0
+    ZERO_POINTS = 1
+    BLOCK_SIZE = 2
+    BLOCK_SHAPE = 3  # TFLite
+
+
+class MultiAxisQuantizationSlot:
+    """Slots of table MultiAxisQuantization, which TFLite alone has."""
+
+    SCALES = 0
+    ZERO_POINTS = 1
+    BLOCK_SIZE = 2
+    QUANTIZED_DIMENSIONS = 3
+
+
+class ExternalBufferGroupSlot:
+    """Slots of table ExternalBufferGroup, which TFLite alone has."""
+
+    NAME = 0
+
+
+class ExternalBufferSlot:
+    """Slots of table ExternalBuffer, which TFLite alone has."""
+
+    ID = 0
+    GROUP = 1
 
 
 class SparsityParametersSlot:

@@ -1,5 +1,6 @@
 """Tables of the schema are those that the published classes of Circle and TFLite read and write."""
 
+from importlib import metadata
 from typing import Any
 
 import flatbuffers
@@ -9,33 +10,60 @@ import tflite
 from circle_schema.v0_10 import circle
 from support.mutations import mutations
 from support.paths import GOLDEN, MODELS
-from write_circle_schema import PAGE, RENAMED, page
+from write_circle_schema import LITERT_VERSION, PAGE, RENAMED, page
 
-from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
-from odt.core.formats.flatbuffer.schema_tables import NUMBERS, TEXT, Field, fields_of, pack, unpack
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, TFLITE, FlatBuffer
+from odt.core.formats.flatbuffer.schema_tables import (
+    ENUMERATIONS_OF,
+    NUMBERS,
+    TABLES_OF,
+    TEXT,
+    Field,
+    fields_of,
+    pack,
+    unpack,
+)
 from odt.errors import ModelError
-from odt.schemas.circle import ENUMERATIONS, TABLES
+from odt.schemas.circle import ENUMERATIONS, TABLES, TFLITE_TABLES
 
 FILES = [*sorted(MODELS.glob("*.tflite")), MODELS / "while_000.circle"]
 FILES += [GOLDEN / "mnist" / "model.circle", MODELS / "test_onnx.circle"]
 CIRCLE_NAMES = {new: old for old, new in RENAMED.items()}
 
-OTHERWISE = {  # in TFLite
+OTHERWISE = {  # in the package tflite
     ("OperatorCode", "builtin_code"),  # the package reads deprecated_builtin_code too
-    ("SubGraph", "debug_metadata_index"),  # where Circle had the layout of data
 }
+NO_WHEEL = "ai-edge-litert has no wheel for this Python"
 
 
-def test_the_tables_are_those_of_circle_schema() -> None:
+def litert() -> Any:
+    """The classes of LiteRT's schema."""
+    return pytest.importorskip("ai_edge_litert.schema_py_generated", reason=NO_WHEEL)
+
+
+def test_the_tables_are_those_of_the_packages() -> None:
     """Run python tools/write_circle_schema.py if this fails."""
+    litert()
+    if metadata.version("ai-edge-litert") != LITERT_VERSION:
+        pytest.skip(f"needs ai-edge-litert {LITERT_VERSION}")
     assert page() == PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["BuiltinOperator", "BuiltinOptions", "BuiltinOptions2"])
 def test_the_names_of_tflite_are_circles(name: str) -> None:
-    wanted = {(v, k) for k, v in vars(getattr(tflite, name)).items() if isinstance(v, int)}
+    members = vars(getattr(tflite, name)).items()
+    wanted = {(v, k) for k, v in members if isinstance(v, int) and not k.startswith("__")}
     assert len(wanted) > 20
     assert wanted <= ENUMERATIONS[name].items()
+
+
+@pytest.mark.parametrize("name", ["TensorType", "QuantizationDetails", "BuiltinOperator"])
+def test_the_codes_of_tflite_are_those_of_litert(name: str) -> None:
+    """Circle's UINT4 has another code than TFLite's, and its scales of blocks, too."""
+    members = vars(getattr(litert(), name)).items()
+    wanted = {v: k for k, v in members if isinstance(v, int) and not k.startswith("__")}
+    codes = ENUMERATIONS_OF[TFLITE][name]
+    assert {code: n for code, n in codes.items() if code >= 0} == wanted
 
 
 def value_of(field: Field) -> Any:
@@ -67,7 +95,7 @@ def test_generated_classes_read_what_is_packed(name: str) -> None:
         builder.Finish(pack(builder, name, values))
         data = bytes(builder.Output())
         for package in (circle, tflite):
-            if not hasattr(package, name):
+            if not hasattr(package, name) or (package is tflite and name in TFLITE_TABLES):
                 continue
             theirs = getattr(package, name)
             view = getattr(theirs, name, theirs).GetRootAs(data)
@@ -82,6 +110,39 @@ def test_generated_classes_read_what_is_packed(name: str) -> None:
                 else:
                     assert found == values.get(field.name, field.default), field
         assert unpack(FlatBuffer("m", memoryview(data)).root(), name).keys() >= values.keys()
+
+
+@pytest.mark.parametrize("name", sorted(TFLITE_TABLES))
+def test_classes_of_litert_read_what_is_packed(name: str) -> None:
+    """Slots, types and defaults of the tables of TFLite that differ from Circle's."""
+    fields = fields_of(name, TFLITE)
+    plain = [f for f in fields if f.kind in (*NUMBERS, TEXT)]
+    for values in ({f.name: value_of(f) for f in plain}, {}):
+        builder = flatbuffers.Builder()
+        builder.Finish(pack(builder, name, values, TFLITE), b"TFL3")
+        data = bytes(builder.Output())
+        view = getattr(litert(), name).GetRootAs(data)
+        for field in plain:
+            actual = methods(view, field, False)
+            if field.is_vector:
+                assert np.array_equal(actual, values.get(field.name, 0)), field
+            else:
+                assert actual == values.get(field.name, field.default), field
+        assert unpack(FlatBuffer("m", memoryview(data)).root(), name).keys() >= values.keys()
+
+
+def test_the_schema_follows_the_identifier_of_the_file() -> None:
+    """Slot 10 of a tensor is a number of 4 bytes in TFLite files, and of one byte in Circle's."""
+    for schema, identifier, field in (
+        (TFLITE, b"TFL3", "external_buffer"),
+        (CIRCLE, b"CIR0", "compression_type"),
+    ):
+        assert field in {f.name for f in fields_of("Tensor", schema) if f.slot == 10}
+        builder = flatbuffers.Builder()
+        builder.Finish(pack(builder, "Tensor", {field: 1}, schema), identifier)
+        root = FlatBuffer("m", memoryview(bytes(builder.Output()))).root()
+        assert unpack(root, "Tensor") == {field: 1}
+    assert TABLES_OF[TFLITE].keys() > TABLES_OF[CIRCLE].keys()
 
 
 def plain_object(value: Any) -> Any:
@@ -99,10 +160,12 @@ def plain_object(value: Any) -> Any:
 def test_a_model_is_the_same_when_it_is_written_again(path: Any) -> None:
     data = path.read_bytes()
     builder = flatbuffers.Builder()
-    values = unpack(FlatBuffer("m", memoryview(data)).root(), "Model")
-    builder.Finish(pack(builder, "Model", values), data[4:8])
+    source = FlatBuffer("m", memoryview(data))
+    values = unpack(source.root(), "Model")
+    builder.Finish(pack(builder, "Model", values, source.schema), data[4:8])
+    classes = litert() if source.schema == TFLITE else circle.Model
     before, after = (
-        plain_object(circle.Model.ModelT.InitFromPackedBuf(d)) for d in (data, builder.Output())
+        plain_object(classes.ModelT.InitFromPackedBuf(d)) for d in (data, builder.Output())
     )
     assert after == before
 
