@@ -14,11 +14,12 @@ import numpy as np
 from odt.errors import ModelError, escaped
 from odt.kernels.rows.opdef import Array
 
-# Limits the time that hostile bytes can cost. The file's size is no limit, because tables and
-# vectors may share bytes. The largest real models need a tenth of it.
-MAX_WORK = 2_000_000
+# Limits the time that hostile bytes can cost: tables and vectors may share bytes, so that a file
+# holds more entries than fit into its size. Real models need up to 1.5 for each byte.
+MIN_WORK, WORK_OF_BYTE = 2_000_000, 3
 TABLE_WORK = 24  # of one table; one number in a vector counts 1
 MAX_TEXT = 2**16  # bytes of a name
+NUMBERS = {code: struct.Struct(f"<{code}") for code in "?bBhHiIqQfd"}
 DAMAGED = "The file is damaged or truncated."
 CIRCLE, TFLITE = "circle", "tflite"
 FORMATS = {b"TFL3": TFLITE, b"CIR0": CIRCLE}  # bytes 4 to 7 of a model → its format and schema
@@ -38,14 +39,17 @@ class FlatBuffer:
         self.data = data
         self.schema = FORMATS.get(bytes(data[4:8]), CIRCLE)
         self.size = len(data)
-        self.work = MAX_WORK
+        self.work = max(MIN_WORK, WORK_OF_BYTE * self.size)
 
     def spend(self, where: str, work: int) -> None:
-        """Counts work; raises ModelError if the file needs more than MAX_WORK."""
+        """Counts work; raises ModelError if there is more than a file of this size can need."""
         self.work -= work
         if self.work < 0:
+            most = max(MIN_WORK, WORK_OF_BYTE * self.size)
             raise self.error(
-                where, f"a file must hold at most {MAX_WORK} entries, but got more up to here"
+                where,
+                f"a file of {self.size} bytes must hold at most {most} entries, but got more up to "
+                "here",
             )
 
     def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
@@ -77,7 +81,7 @@ class Table:
         self.source, self.pos, self.where = source, pos, where
         if not 0 <= pos <= source.size - 4:
             raise self.error(f"must begin within the file's {source.size} bytes, but got {pos}")
-        vtable = pos - int(_I32.unpack_from(source.data, pos)[0])
+        vtable = pos - NUMBERS["i"].unpack_from(source.data, pos)[0]
         if not 0 <= vtable <= source.size - 4:
             raise self.error(f"its vtable must be within {source.size} bytes, but got {vtable}")
         nbytes = _u16(source.data, vtable)
@@ -109,13 +113,15 @@ class Table:
 
     def number(self, slot: int, code: str = "i", default: int = 0) -> int:
         """Reads an integer; `code` is its code in the struct module."""
-        at = self.place(slot, struct.calcsize(f"<{code}"))
-        return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
+        form = NUMBERS[code]
+        at = self.place(slot, form.size)
+        return int(form.unpack_from(self.source.data, at)[0]) if at else default
 
     def scalar(self, slot: int, code: str) -> Any:
         """Reads a number or bool by its code in the struct module; None if the field is absent."""
-        at = self.place(slot, struct.calcsize(f"<{code}"))
-        return struct.unpack_from(f"<{code}", self.source.data, at)[0] if at else None
+        form = NUMBERS[code]
+        at = self.place(slot, form.size)
+        return form.unpack_from(self.source.data, at)[0] if at else None
 
     def target(self, slot: int) -> int:
         """Returns the position of a field's table, vector or string; 0 if the field is absent."""
@@ -154,9 +160,9 @@ class Table:
 
     def numbers(self, slot: int, what: str) -> tuple[int, ...]:
         """Reads a vector of int32."""
-        values = self.array(slot, "<i4", what)
-        self.source.spend(self.where, len(values))
-        return tuple(values.tolist())
+        start, length = self.vector(slot, 4, what)
+        self.source.spend(self.where, length)
+        return struct.unpack_from(f"<{length}i", self.source.data, start)
 
     def string(self, slot: int, what: str) -> str:
         """Reads a string and escapes control characters, because strings appear in messages."""
@@ -177,9 +183,6 @@ class Table:
         for i in range(length):
             at = start + 4 * i
             yield Table(self.source, at + u32(self.source.data, at), f"{prefix}{what} {i}")
-
-
-_I32 = struct.Struct("<i")
 
 
 def _u16(data: memoryview, at: int) -> int:

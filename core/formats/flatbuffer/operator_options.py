@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import Table
-from odt.core.formats.flatbuffer.schema_tables import ENUMERATIONS_OF, fields_of, unpack
+from odt.core.formats.flatbuffer.schema_tables import (
+    ENUMERATIONS_OF,
+    fields_of,
+    unknown_code,
+    unpack,
+)
 from odt.core.formats.flatbuffer.slots import OperatorSlot
 from odt.errors import escaped
 from odt.schemas.circle import ENUMERATIONS
@@ -79,11 +84,11 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
         if table is None:
             continue
         name = ENUMERATIONS[union].get(code)
-        if name is None or table_name not in (None, name):
-            raise operator.error(
-                f"its options must be {table_name or 'of the schema'}, "
-                f"but got {name or f'{union} {code}'}"
-            )
+        if name is None:
+            text = f"its options must be of the schema, but got {union} {code}"
+            raise unknown_code(operator, code, text)
+        if table_name not in (None, name):
+            raise operator.error(f"its options must be {table_name}, but got {name}")
         options.update(_decode(name, table))
     return options or default_options(op)
 

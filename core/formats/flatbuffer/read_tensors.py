@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, DAMAGED, Table
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, DAMAGED, TFLITE, Table
 from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
-from odt.core.formats.flatbuffer.schema_tables import name_of
+from odt.core.formats.flatbuffer.schema_tables import name_of, unknown_code
 from odt.core.formats.flatbuffer.slots import QuantizationParametersSlot, SubGraphSlot, TensorSlot
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
 from odt.core.model.sparsity import Sparsity
@@ -52,6 +52,7 @@ def read_tensors(
     tensors: list[Tensor] = []
     quantization: dict[int, Quantization] = {}
     sparsity: dict[int, Sparsity] = {}
+    external: dict[int, int] = {}  # tensor → number of its external buffer
     blockwise: list[tuple[int, Table, str]] = []  # tensor, its parameters, kind of details
     for i, table in enumerate(graph.tables(SubGraphSlot.TENSORS, "tensor")):
         name = table.string(TensorSlot.NAME, "name")
@@ -68,6 +69,8 @@ def read_tensors(
                 scales = _quantization(parameters, spec)
         if scales is not None:
             quantization[i] = scales
+        if table.source.schema == TFLITE and table.number(TensorSlot.EXTERNAL_BUFFER, "I"):
+            external[i] = table.number(TensorSlot.EXTERNAL_BUFFER, "I")
         buffer = below(table, table.number(TensorSlot.BUFFER, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
         (kind,) = spec.dtype.names or ("",)  # name of a type that NumPy lacks; see _spec
@@ -85,6 +88,10 @@ def read_tensors(
                 variable=bool(table.number(TensorSlot.IS_VARIABLE, "b")),
             )
         )
+    if external:
+        from odt.core.formats.flatbuffer.external_buffers import external_error
+
+        raise external_error(graph, tensors, external)
     if blockwise:  # few files have them
         from odt.core.formats.flatbuffer.block_scales import read_block_scales
     for i, parameters, kind in blockwise:
@@ -116,7 +123,8 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
     code = table.number(TensorSlot.TYPE, "b")
     kind = name_of("TensorType", code, schema)
     if kind is None:
-        raise table.error(f"type must be one of the schema, but got code {code}")
+        text = f"type must be one of the schema, but got code {code}"
+        raise unknown_code(table, code, text)
     if table.place(TensorSlot.SPARSITY, 4):
         kind = f"SPARSE_{kind}"
     if schema == CIRCLE and table.number(TensorSlot.COMPRESSION_TYPE, "b"):
@@ -152,7 +160,8 @@ def _details(parameters: Table) -> str:
     code = parameters.number(QuantizationParametersSlot.DETAILS_TYPE, "B")
     kind = name_of("QuantizationDetails", code, parameters.source.schema)
     if kind is None:
-        raise parameters.error(f"details must be of the schema, but got type {code}")
+        text = f"details must be of the schema, but got type {code}"
+        raise unknown_code(parameters, code, text)
     return kind
 
 

@@ -16,6 +16,7 @@ from odt.core.formats.flatbuffer.arities import check_arities
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FORMATS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
 from odt.core.formats.flatbuffer.read_tensors import Spans, below, read_tensors
+from odt.core.formats.flatbuffer.schema_tables import unknown_code
 from odt.core.formats.flatbuffer.slots import (
     BufferSlot,
     MetadataSlot,
@@ -209,7 +210,8 @@ def _operator_code(table: Table, file_format: str) -> str:
     code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
     if name is None:
-        raise table.error(f"must be an operator of the {file_format} schema, but got code {code}")
+        text = f"must be an operator of the {file_format} schema, but got code {code}"
+        raise unknown_code(table, code, text)
     if name != "CUSTOM":
         return name
     custom = table.string(OperatorCodeSlot.CUSTOM_CODE, "custom code")

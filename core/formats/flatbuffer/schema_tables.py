@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, TFLITE, Table
+from odt.errors import ModelError
 from odt.kernels.rows.opdef import Array
 from odt.schemas import circle, ort_checkpoint, tflite_metadata
 
@@ -79,6 +80,23 @@ def name_of(enumeration: str, code: int, schema: str = CIRCLE) -> str | None:
     return ENUMERATIONS_OF[schema][enumeration].get(code)
 
 
+def unknown_code(table: Table, code: int, text: str) -> ModelError:
+    """Returns the error about a number that an enumeration of the file's schema does not have.
+
+    Newer schemas add numbers; those below 0 are Circle's.
+
+    Args:
+        table: the table with the number.
+        code: the number.
+        text: the rule, and what the table has instead.
+    """
+    schema = table.source.schema
+    if code < 0 and schema == TFLITE:
+        return table.error(text)
+    version = circle.VERSIONS[schema]
+    return table.error(text, f"The file is newer than odt knows, which is {version}.")
+
+
 def unpack(table: Table, name: str) -> dict[str, Any]:
     """Reads a table and everything that it refers to.
 
@@ -118,7 +136,8 @@ def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
         code = siblings.get(f"{name}_type", 0)
         member = name_of(kind, code, table.source.schema) if code else None
         if code and member is None:
-            raise table.error(f"its {name} must be in the schema, but got {kind} {code}")
+            text = f"its {name} must be in the schema, but got {kind} {code}"
+            raise unknown_code(table, code, text)
         kind = member or ""
     child = table.table(slot, name) if kind else None
     return unpack(child, kind) if child else None
