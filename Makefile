@@ -60,7 +60,7 @@ else ifeq ($(ONLY),keras)
 accept: .venv/keras/ready
 else ifeq ($(ONLY),runtimes)
 accept: $(RUNTIMES:%=.venv/runtimes/%/ready)
-else ifneq ($(filter $(ONLY),tutorials torch_modules),)
+else ifneq ($(filter $(ONLY),adapters tutorials torch_modules),)
 accept: .venv/tutorials/ready
 else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
@@ -143,11 +143,11 @@ demo: .venv/odt
 	.venv/runtimes/$*/bin/pip install --quiet $(PINNED_$*)
 	touch $@
 
-# PyTorch and ONNX, of which ONNX Runtime's training examples make their models.
+# PyTorch and ONNX, of which ONNX Runtime's training examples make their models, and PEFT.
 .venv/tutorials/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	test -e .venv/tutorials/bin/pip || $(BIN)/python -m venv .venv/tutorials
 	.venv/tutorials/bin/pip install --quiet --editable . torch torchvision onnx onnxscript \
-		onnxruntime matplotlib pillow
+		onnxruntime matplotlib pillow peft
 	touch $@
 
 # The last ONNX Runtime with training, which ends with Python 3.11 and NumPy 1.

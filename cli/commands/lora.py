@@ -53,8 +53,9 @@ from odt.errors import OdtError
     type=click.Path(),
     required=True,
     metavar="FILE",
-    help="File of the adapters (.npz); with --merge, file of the merged model (.tflite or "
-    ".circle).",
+    help="File of the adapters: .npz, or PEFT's adapter_model.safetensors, with "
+    "adapter_config.json beside it; with --merge, file of the merged model (.tflite, .circle or "
+    ".onnx).",
 )
 def command(
     model: str,
@@ -76,7 +77,8 @@ def command(
         actual = "none" if merge is None else "both"
         raise OdtError(f"--rank, --merge: one of them must be given, but got {actual}.")
     check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
-    extension_of("--output", output, (*FORMATS, ".onnx") if merge is not None else (".npz",))
+    adapter_endings = (".npz", ".safetensors")
+    extension_of("--output", output, (*FORMATS, ".onnx") if merge is not None else adapter_endings)
     if merge is not None:
         merged = odt.load_model(model, merge, signature=signature)
         with warnings_as_lines():
@@ -84,6 +86,9 @@ def command(
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
     assert rank is not None, "it is given without --merge"
+    from odt.training.exports import check_adapters_path  # imports NumPy, which --help does not
+
+    check_adapters_path(output)
     adapted = odt.lora(
         odt.load_model(model, signature=signature), rank, target=target, alpha=alpha, seed=seed
     )

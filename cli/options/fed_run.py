@@ -19,6 +19,7 @@ from odt.federated import simulation
 from odt.federated.defaults import new_trainer
 from odt.federated.federation import Federation
 from odt.federated.history import History, Round
+from odt.training.exports import check_adapters_path
 
 PLOTS = (".svg", ".png")
 
@@ -43,7 +44,9 @@ def check_files(options: FedOptions) -> None:
     adapters = options.exports.export_adapters
     refuse_alone("--export-adapters", adapters, "--adapters", files.adapters)
     for kind, path in exports.items():
-        if kind != ADAPTERS:
+        if kind == ADAPTERS:
+            check_adapters_path(path)
+        else:
             check_ending(f"--export-{kind}", path, kind)
     if files.plot:
         extension_of("--plot", files.plot, PLOTS)

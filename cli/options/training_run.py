@@ -34,7 +34,7 @@ from odt.dataclass import dataclass
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import file_of, lowered_of
-from odt.training.exports import check_export
+from odt.training.exports import check_adapters_path, check_export
 from odt.training.session import EXPORT
 
 # Options that are arguments of odt.Trainer.
@@ -154,7 +154,9 @@ def check_files(model: odt.Model, options: TrainOptions) -> None:
     replaces += [("--export-checkpoint", "--checkpoint"), ("--export-adapters", "--adapters")]
     check_outputs(written, read, replaces)
     for kind, path in exports.items():
-        if kind != ADAPTERS:
+        if kind == ADAPTERS:
+            check_adapters_path(path)
+        else:
             _check_model_file(names[kind], path, kind, model)
 
 

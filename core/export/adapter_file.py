@@ -1,4 +1,4 @@
-"""Files of low-rank adapters: an .npz with matrices and a description.
+"""Files of low-rank adapters: an .npz with matrices and a description, or those of PEFT.
 
 Array `adapters` holds JSON as bytes: format, version, hash of the model, α, and index and name of
 each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight K of this list.
@@ -7,10 +7,12 @@ each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight
 import io
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from odt.core.export.peft_adapters import ENDING, read_peft_adapters, write_peft_adapters
 from odt.core.lowering.low_rank import Adapter, Adapters
 from odt.core.model.graph import Graph
 from odt.core.storage.atomic_files import write_atomically
@@ -28,13 +30,16 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     """Writes adapters atomically.
 
     Args:
-        path: the file.
+        path: the file; one that ends in .safetensors has the form of PEFT.
         adapters: the adapters.
         graph: graph of the model that the adapters adapt, for the names of the weights.
 
     Raises:
         DataError: if the file cannot be written.
     """
+    if _is_peft(path):
+        write_peft_adapters(path, adapters, graph)
+        return
     weights = [
         {"tensor": adapter.tensor, "name": graph.tensors[adapter.tensor].name}
         for adapter in adapters.members
@@ -54,12 +59,18 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     write_atomically(path, [file.getvalue()], DataError)
 
 
-def read_adapters(path: str | os.PathLike[str]) -> Adapters:
+def read_adapters(path: str | os.PathLike[str], graph: Callable[[], Graph]) -> Adapters:
     """Reads adapters, whose fit to a model `adapt` checks.
+
+    Args:
+        path: an .npz, or the .safetensors of PEFT or their folder.
+        graph: returns the model's graph with float32 weights, for the names of PEFT's modules.
 
     Raises:
         DataError: if the file cannot be read or is damaged.
     """
+    if _is_peft(path) or os.path.isdir(path):
+        return read_peft_adapters(path, graph())
     import zipfile
 
     name = os.fspath(path)
@@ -77,6 +88,10 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
         if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
             raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
     return Adapters(model, float(alpha), members)
+
+
+def _is_peft(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).lower().endswith(ENDING)
 
 
 def _matrix(values: Array) -> Array:

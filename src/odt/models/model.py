@@ -227,7 +227,8 @@ class Model:
         """Writes the low-rank adapters of a model that `lora` returned.
 
         Args:
-            path: path of the new file, an .npz.
+            path: path of the new file: an .npz, or adapter_model.safetensors, beside which
+                adapter_config.json is then written, as PEFT reads them.
 
         Raises:
             OptionError: if the model has no adapters.
@@ -290,7 +291,9 @@ def load_model(
 
     Args:
         path: a .circle, circle+, .tflite or .onnx file, or a folder with an nnpackage.
-        adapters: path of a file of low-rank adapters that were made for the model.
+        adapters: path of a file of low-rank adapters that were made for the model: an .npz of odt,
+            or PEFT's adapter_model.safetensors or its folder, whose modules have the names of
+            weights.
         signature: name of the signature to use, if the file has several; None for its first
             subgraph.
         input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
@@ -326,7 +329,7 @@ def load_model(
         return Model(file)
     from odt.core.export.adapter_file import read_adapters
 
-    model = Model(file, read_adapters(adapters))
+    model = Model(file, read_adapters(adapters, lambda: lower_model(file).graph))
     _ = model._lowered  # checks that the adapters are this model's
     return model
 

@@ -115,6 +115,17 @@ def check_export(
     check_shared_ranges(recipe.model, session.exported())
 
 
+def check_adapters_path(path: Path) -> None:
+    """Refuses a name of a new file of adapters that PEFT would not find, before training.
+
+    Raises:
+        DataError: if it ends in .safetensors and is another name.
+    """
+    from odt.core.export.peft_adapters import check_name
+
+    check_name(path)
+
+
 def export_adapters(session: Session, path: Path) -> None:
     """Writes the trained low-rank adapters of a model, as `Trainer.export_adapters`.
 

@@ -1,0 +1,186 @@
+"""Low-rank adapters as PEFT stores them: a folder with two files.
+
+adapter_model.safetensors holds A and B of each adapted weight under the name of its module, and
+adapter_config.json the rank r and α. A weight `fc1.weight` belongs to the module `fc1`; one with
+another name, such as `dense/MatMul`, to a module of that name. Files that odt writes also hold the
+hash of the model, which PEFT ignores.
+Source: *Checkpoint format* in the documentation of PEFT.
+"""
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from io import BufferedReader
+from typing import Any
+
+from odt.core.export.safetensors_file import Entry, encode, read_header
+from odt.core.lowering.low_rank import Adapter, Adapters, adaptable, model_hash
+from odt.core.model.graph import Graph
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.reading import listed, open_input, read_input, reading
+from odt.errors import DataError
+from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.updatedef import is_number
+
+ENDING = ".safetensors"
+ARRAYS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # names that PEFT expects
+PREFIX = "base_model.model."  # of the modules in PEFT's wrapper of a model
+NAME = re.compile(re.escape(PREFIX) + r"(.+)\.lora_([AB])\.weight", re.DOTALL)
+NUMBERED = "tensor_"  # begins the module of a weight without a name of its own
+HASH = "odt.model"  # key of the metadata
+MAX_CONFIG = 1 << 20
+# Fields of adapter_config.json that change what adapters compute, which odt does not.
+VARIANTS = (
+    *("alora_invocation_tokens", "alpha_pattern", "arrow_config", "kasa_config"),
+    *("layer_replication", "lora_bias", "modules_to_save", "monteclora_config", "rank_pattern"),
+    *("trainable_token_indices", "use_bdlora", "use_dora", "use_qalora"),
+)
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuses the name of a new file that PEFT would not find.
+
+    Raises:
+        DataError: if it ends in .safetensors and is not the name that PEFT expects.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    if name.lower().endswith(ENDING) and name != ARRAYS:
+        raise DataError(
+            f"{os.fspath(path)}: must be named {ARRAYS}, as PEFT expects, in a folder of its own, "
+            f"but got {name}. Give {os.path.join(folder, name[: -len(ENDING)], ARRAYS)}, or a name "
+            "that ends in .npz."
+        )
+
+
+def write_peft_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Graph) -> None:
+    """Writes adapters, and the file with their rank and α beside them.
+
+    Args:
+        path: the file of the arrays, named ARRAYS.
+        adapters: the adapters.
+        graph: graph of the model that the adapters adapt, for the names of the weights.
+
+    Raises:
+        DataError: if a file cannot be written; an existing one is then unchanged.
+    """
+    check_name(path)
+    names = {i: name for name, i in _modules(graph).items()}
+    convolved = {n.inputs[1] for n in graph.nodes if n.op == "CONV_2D"}
+    arrays = {}
+    for adapter in adapters.members:
+        axes = (1, 1) if adapter.tensor in convolved else ()  # of a filter
+        for letter, matrix in (("A", adapter.a), ("B", adapter.b)):
+            name = f"{PREFIX}{names[adapter.tensor]}.lora_{letter}.weight"
+            arrays[name] = matrix.reshape(*matrix.shape, *axes)
+    alpha = adapters.alpha
+    config = {
+        "peft_type": "LORA",
+        "r": adapters.rank,
+        "lora_alpha": int(alpha) if alpha.is_integer() else alpha,
+        "target_modules": [names[adapter.tensor] for adapter in adapters.members],
+        "bias": "none",
+        "inference_mode": True,
+    }
+    beside = os.path.join(os.path.dirname(os.fspath(path)), CONFIG)
+    with AtomicFile(path, DataError) as file, AtomicFile(beside, DataError) as config_file:
+        for chunk in encode(arrays, {"format": "pt", HASH: adapters.model}):
+            file.write(chunk)
+        config_file.write(json.dumps(config, indent=2).encode())
+
+
+def read_peft_adapters(path: str | os.PathLike[str], graph: Graph) -> Adapters:
+    """Reads adapters of PEFT or odt.
+
+    Args:
+        path: the file of the arrays, or its folder.
+        graph: the model's, with float32 weights.
+
+    Raises:
+        DataError: if a file cannot be read or is damaged, or the adapters are of another kind or of
+            weights that the model does not have.
+    """
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        name = os.path.join(name, ARRAYS)
+    rank, alpha = _read_config(os.path.join(os.path.dirname(name), CONFIG))
+    rule = "must be adapters of PEFT in safetensors"
+    with open_input(name) as file, reading(name, rule):
+        entries, metadata = read_header(file)
+        pairs = _pairs(entries)
+        if not pairs:
+            raise ValueError("no array")
+        modules, sizes = _modules(graph), dict(adaptable(graph))
+        unknown = [module for module in pairs if modules.get(module) not in sizes]
+        if unknown:
+            raise DataError(
+                f"{name}: modules with adapters must be weights of {graph.name} that can have one, "
+                f"but got {listed(unknown)}. Its weights are {listed(modules) or 'none'}."
+            )
+        members = []
+        for module, pair in pairs.items():
+            tensor = modules[module]
+            units, width = sizes[tensor]
+            a = _matrix(file, pair, "A", (rank, width), module)
+            b = _matrix(file, pair, "B", (units, rank), module)
+            members.append(Adapter(tensor, a, b))
+    model = metadata.get(HASH) or model_hash(graph)
+    return Adapters(model, alpha, tuple(sorted(members, key=lambda adapter: adapter.tensor)))
+
+
+def _read_config(path: str) -> tuple[int, float]:
+    """Reads r, and α for the scale α / r."""
+    content = read_input(path, "the file that PEFT writes beside adapters", most=MAX_CONFIG)
+    with reading(path, "must be a configuration of LoRA by PEFT"):
+        config: dict[str, Any] = json.loads(content)
+        kind, rank, alpha = config["peft_type"], config["r"], config["lora_alpha"]
+        if kind != "LORA":
+            raise ValueError(f"peft_type {listed([kind])}")
+        if type(rank) is not int or rank < 1 or not is_number(alpha) or alpha <= 0:
+            raise ValueError(f"r {listed([rank])}, lora_alpha {listed([alpha])}")
+        variants = [field for field in VARIANTS if config.get(field)]
+        if config.get("bias", "none") != "none":
+            variants.append("bias")
+        if variants:
+            raise DataError(
+                f"{path}: adapters must be matrices A and B alone, but got {', '.join(variants)}. "
+                "Train them in PEFT without these options."
+            )
+        scale = math.sqrt(rank) if config.get("use_rslora") else 1.0  # α / √r instead of α / r
+    return rank, float(alpha) * scale
+
+
+def _pairs(entries: dict[str, Entry]) -> dict[str, dict[str, Entry]]:
+    """Returns A and B by module and letter."""
+    pairs: dict[str, dict[str, Entry]] = {}
+    for name, entry in entries.items():
+        match = NAME.fullmatch(name)
+        if match is None:
+            raise ValueError(f"an array {listed([name])}")
+        pairs.setdefault(match[1], {})[match[2]] = entry
+    alone = [module for module, pair in pairs.items() if len(pair) == 1]
+    if alone:
+        raise ValueError(f"only one of A and B of {listed(alone)}")
+    return pairs
+
+
+def _matrix(
+    file: BufferedReader, pair: dict[str, Entry], letter: str, shape: tuple[int, int], module: str
+) -> Array:
+    """Reads A or B, which convolutions store with axes of the filter's height and width."""
+    entry = pair[letter]
+    if entry.shape not in (shape, (*shape, 1, 1)):
+        raise ValueError(f"{letter} of {listed([module])} of shape {entry.shape}, not {shape}")
+    return entry.read(file).reshape(shape)
+
+
+def _modules(graph: Graph) -> dict[str, int]:
+    """Returns the weights that can have adapters, by name of their module."""
+    names = {i: graph.tensors[i].name.removesuffix(".weight") for i, _ in adaptable(graph)}
+    counts = Counter(names.values())
+    modules = {}
+    for i, name in names.items():
+        is_unique = name and counts[name] == 1 and not name.startswith(NUMBERED)
+        modules[name if is_unique else f"{NUMBERED}{i}"] = i
+    return modules
