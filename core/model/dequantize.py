@@ -1,10 +1,11 @@
-"""Dequantizes weights that are stored as float16, integers or sparse in models of floats.
+"""Dequantizes weights stored as float16, bfloat16, integers or sparse in models of floats.
 
-Such weights have three forms: a constant read by a DEQUANTIZE, a constant of integers read by a
-hybrid operator, or a sparse constant, usually read by a DENSIFY. In the graph all become float32
-constants. Trained weights can be exported in the form of the file: with new integers and new
-scales, with values at the same places, or both. Weights of int4 train rounded, as those beside
-quantized activations do: rounding to 15 numbers afterwards would lose what they learned.
+Such weights have four forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
+CAST, a constant of integers read by a hybrid operator, or a sparse constant, usually read by a
+DENSIFY. In the graph all become float32 constants. Trained weights can be exported in the form of
+the file: with new integers and new scales, with values at the same places, or both. Weights of int4
+train rounded, as those beside quantized activations do: rounding to 15 numbers afterwards would
+lose what they learned.
 
 Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
 symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
@@ -28,6 +29,8 @@ from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
+BFLOAT16_SHIFT = 16  # bits of a float32 that bfloat16 leaves out
+QUIET_NAN = np.uint32(1 << 22)  # the bit of a float32 that all NaNs of computations have
 UINT8 = np.dtype(np.uint8)
 CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
@@ -61,17 +64,17 @@ class DequantizedGraph:
                 "exported with the same types, or as a float32 model with `float_weights=True`."
             )
         return (
-            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, integers or "
-            "sparse; they train as float32 and are exported in their stored form with new scales, "
-            "or as float32 with `float_weights=True`."
+            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, bfloat16, "
+            "integers or sparse; they train as float32 and are exported in their stored form with "
+            "new scales, or as float32 with `float_weights=True`."
         )
 
 
 def dequantize_weights(model: Model) -> DequantizedGraph:
-    """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants.
+    """Replaces the weights of a model's graph that are stored in other types by float32 constants.
 
     Raises:
-        ModelError: if the scales of a constant do not fit its shape.
+        ModelError: if the scales or the bytes of a constant do not fit its shape.
     """
     check_constants(model)
     tensors_of_file, graph = model.graph.tensors, unpack_int4(model.graph)
@@ -108,7 +111,7 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
 
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
-        if node.op in CONVERSIONS and single:
+        if single and (node.op in CONVERSIONS or _casts_bfloat16(graph, node)):
             (x,), (y,) = node.inputs, node.outputs
             first = as_real(x, y) if _is_weight(model, x) else same.get(x, x)
             if first in replacements:
@@ -154,7 +157,10 @@ def as_stored(
         i = dequantized.stored[tensor]
         quantization, sparsity = _scales(model, i), model.sparsity.get(i)
         if quantization is None:
-            values[i] = a.astype(FLOAT16) if sparsity is None else sparsity.stored(a)
+            if is_bfloat16(model.graph.tensors[i]):
+                values[i] = to_bfloat16(a)
+            else:
+                values[i] = a.astype(FLOAT16) if sparsity is None else sparsity.stored(a)
             continue
         dtype, affine = _dtype(model, i), bool(quantization.zero_point.any())
         if affine and i == tensor:
@@ -180,12 +186,48 @@ def as_stored(
     return values, quantizations
 
 
+def is_bfloat16(tensor: Tensor) -> bool:
+    """Whether a tensor is a constant of bfloat16, whose data are bytes."""
+    return tensor.data is not None and tensor.spec.dtype.names == ("BFLOAT16",)
+
+
+def to_bfloat16(values: Array) -> Array:
+    """Returns the bytes of the nearest numbers of bfloat16, of two equally near the even one."""
+    bits = values.astype("<f4").reshape(-1).view("<u4")
+    half = (bits >> BFLOAT16_SHIFT & 1) + np.uint32(2 ** (BFLOAT16_SHIFT - 1) - 1)
+    rounded = np.where(np.isnan(values.reshape(-1)), bits | QUIET_NAN, bits + half)
+    return np.asarray((rounded >> BFLOAT16_SHIFT).astype("<u2").view(np.uint8))
+
+
+def _from_bfloat16(model: Model, i: int) -> Array:
+    """Returns the float32 values of a constant of bfloat16."""
+    tensor = model.graph.tensors[i]
+    assert tensor.data is not None
+    if tensor.data.nbytes != 2 * tensor.spec.size:
+        raise ModelError(
+            f"{model.path}: {model.graph.label(i)}: its bfloat16 values need "
+            f"{2 * tensor.spec.size} bytes, but got {tensor.data.nbytes}."
+        )
+    bits = np.ascontiguousarray(tensor.data).view("<u2").astype("<u4") << BFLOAT16_SHIFT
+    return np.asarray(bits.view("<f4").astype(FLOAT32).reshape(tensor.spec.shape))
+
+
+def _casts_bfloat16(graph: Graph, node: Node) -> bool:
+    """Whether a node converts a constant of bfloat16 to float32."""
+    if node.op != "CAST" or node.inputs[0] == ABSENT:
+        return False
+    y = graph.tensors[node.outputs[0]].spec
+    return is_bfloat16(graph.tensors[node.inputs[0]]) and y.dtype == FLOAT32
+
+
 def _is_weight(model: Model, i: int) -> bool:
-    """Whether a tensor is a constant of float16, of integers with scales, or sparse."""
+    """Whether a tensor is a constant of float16, bfloat16, integers with scales, or sparse."""
     tensor = model.graph.tensors[i]
     if i == ABSENT or tensor.data is None:
         return False
     quantization, dtype = model.quantization.get(i), _dtype(model, i)
+    if is_bfloat16(tensor):
+        return True
     if i not in model.sparsity:
         return dtype == FLOAT16 or (dtype in (np.int8, UINT8) and quantization is not None)
     if dtype.kind == "f":
@@ -202,7 +244,7 @@ def _dtype(model: Model, i: int) -> np.dtype[Any]:
 
 def _is_hybrid_weight(model: Model, i: int) -> bool:
     """Whether a hybrid operator can read a tensor as a weight; uint8 with zero point 0 only."""
-    if not _is_weight(model, i):
+    if not _is_weight(model, i) or is_bfloat16(model.graph.tensors[i]):
         return False
     is_uint8 = model.graph.tensors[i].spec.dtype == UINT8
     return not is_uint8 or not model.quantization[i].zero_point.any()
@@ -243,6 +285,8 @@ def _real(model: Model, i: int, *, hybrid: bool) -> Array:
     sparsity, data = model.sparsity.get(i), tensor.data
     if sparsity is not None:
         data = sparsity.dense(data, tensor.spec.shape)
+    if is_bfloat16(tensor):
+        return _from_bfloat16(model, i)
     if quantization is None:
         return data.astype(FLOAT32)
     is_int8 = hybrid and data.dtype == UINT8

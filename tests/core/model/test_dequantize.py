@@ -1,21 +1,25 @@
 """Weights stored as int8 or float16 beside float activations train as float32."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from model_builder import ModelBuilder
-from support.half_weights import HYBRID, half_model
+from support.half_weights import HYBRID, bfloat16_model, half_model
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
 from odt.core.formats.reader import read_model
-from odt.core.model.dequantize import as_stored, dequantize_weights
+from odt.core.model.dequantize import as_stored, dequantize_weights, to_bfloat16
 from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
+from odt.errors import ModelError
 
 
 def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> list[float]:
@@ -27,20 +31,61 @@ def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> l
     return losses
 
 
-def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
-    model = half_model(tmp_path / "half.tflite")
+@pytest.mark.parametrize(("build", "kind"), [(half_model, "float16"), (bfloat16_model, "BFLOAT16")])
+def test_half_weights_train_and_are_of_their_type_again(
+    build: Callable[[Path], Model], kind: str, tmp_path: Path
+) -> None:
+    model = build(tmp_path / "half.tflite")
     folded = dequantize_weights(model)
     assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
-    assert "1 weights are stored as float16, integers or sparse" in folded.note
+    assert "1 weights are stored as float16, bfloat16, integers or sparse" in folded.note
     rng = np.random.default_rng(1)
     x, t = rng.standard_normal((8, 6), np.float32), rng.standard_normal((8, 4), np.float32)
     out = tmp_path / "out.tflite"
     losses = train(model, x, t, out)
     assert losses[-1] < losses[0]
     assert out.stat().st_size == (tmp_path / "half.tflite").stat().st_size
-    assert read_model(str(out)).graph.tensors[1].spec.dtype == np.float16
+    dtype = read_model(str(out)).graph.tensors[1].spec.dtype
+    assert (dtype.names or (str(dtype),)) == (kind,)
     ours = np.concatenate([*_predict(out, x)])
-    assert difference(ours, litert(out, [x])[0]) < 1e-3
+    assert difference(ours, litert(out, [x])[0]) < (1e-3 if kind == "float16" else 1e-6)
+
+
+def test_bfloat16_weights_can_be_exported_as_float32(tmp_path: Path) -> None:
+    model = bfloat16_model(tmp_path / "half.tflite")
+    w = np.random.default_rng(2).standard_normal((4, 6), np.float32)
+    (i,) = dequantize_weights(model).stored
+    export_model(model, {i: w}, tmp_path / "out.tflite", float_weights=True)
+    x = np.eye(6, dtype=np.float32)
+    assert [n.op for n in read_model(tmp_path / "out.tflite").graph.nodes] == ["FULLY_CONNECTED"]
+    assert difference(w.T, litert(tmp_path / "out.tflite", [x])[0]) < 1e-6
+
+
+def test_bfloat16_values_of_the_wrong_size_are_named(tmp_path: Path) -> None:
+    model = bfloat16_model(tmp_path / "half.tflite", bytes(30))
+    with pytest.raises(ModelError, match=r"w16.*bfloat16 values need 48 bytes, but got 30\."):
+        dequantize_weights(model)
+
+
+@given(st.floats(width=32))
+def test_bfloat16_is_the_nearest_number(value: float) -> None:
+    """Of the two nearest numbers of 16 bits, the closer one, or the even one."""
+    x = np.array([value], np.float32)
+    low = int(x.view(np.uint32)[0]) >> 16
+    result = int(to_bfloat16(x).view(np.uint16)[0])
+    if np.isnan(value):
+        assert np.isnan(np.array([result << 16], np.uint32).view(np.float32))
+        return
+    below, above = (
+        np.array([bits << 16], np.uint32).view(np.float32)[0] for bits in (low, low + 1)
+    )
+    if np.isinf(value) or below == value:
+        assert result == low
+    elif np.isinf(above):  # as if the next number were 2 ** 128
+        assert result == low + (abs(value) - abs(float(below)) >= 2.0**119)
+    else:
+        distance = abs(float(above) - value) - abs(value - float(below))
+        assert result == (low if distance > 0 or (distance == 0 and low % 2 == 0) else low + 1)
 
 
 def _predict(path: Path, x: np.ndarray) -> list[np.ndarray]:
