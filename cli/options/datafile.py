@@ -39,14 +39,14 @@ class DatafileOptions:
 
     name: str | None = None
     source: str | None = declare(SOURCE, "--source", common=True, metavar="PATH",
-           help="Your own data: a folder or archive of images or WAV files, a table, arrays, "
+           help="Your own data: a folder or archive of images or sounds, a table, arrays, "
            "module:function, tfds:NAME, hf:NAME.")
     target_source: Path | None = declare(SOURCE, "--target-source", common=True,
            fits=Fits("targets in a second file", (*FILES, "csv", "tsv", "text", *ARRAYS),
                      without=("masks", "test_source", "label_pattern", "unlabelled", "label_column",
                      "x", "y"), recorded=True),
            type=FOLDER, help="Second file, with the targets: of "
-           "images or WAV files a table of file names with a class, tags or values.")
+           "images or sounds a table of file names with a class, tags or values.")
     masks: Path | None = declare(SOURCE, "--masks",
            fits=Fits("masks of images", ("images",), without=("label_pattern", "unlabelled",
                      "regression", "labels", "label_map")),
@@ -74,7 +74,7 @@ class DatafileOptions:
                      without=("label_pattern", "label_column", "regression", "classes", "labels",
                      "label_map", "stratify", "y")),
            is_flag=True,
-           help="Inputs without targets: all images or WAV files of a folder, a table without a "
+           help="Inputs without targets: all images or sounds of a folder, a table without a "
            "target, or one array.")
     label_pattern: str = declare(SOURCE, "--label-pattern",
            fits=Fits("classes in the names of files", (*FILES, "tables"),
@@ -169,7 +169,7 @@ class DatafileOptions:
     rate: int = declare(SOUNDS, "--rate",
            fits=Fits(SOUND, ("wav",)),
            type=click.IntRange(0, MAX_RATE), default=16000, show_default=True,
-           help="Sample rate in Hz, to which WAV files of other rates are resampled; 0 keeps "
+           help="Sample rate in Hz, to which sounds of other rates are resampled; 0 keeps "
            "their own.")
     seconds: float = declare(SOUNDS, "--seconds", common=True,
            fits=Fits(SOUND, ("wav",)),

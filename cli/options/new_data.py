@@ -22,7 +22,7 @@ new_data_options = combine(
         "--source",
         common=True,
         metavar="PATH",
-        help="New data: an image, a WAV file, a table, or a folder or archive of files. They are "
+        help="New data: an image, a sound, a table, or a folder or archive of files. They are "
         "prepared according to the preprocessing record in MODEL.",
     ),
     option(

@@ -28,7 +28,7 @@ class Record:
         steps: steps in order, as Preprocessing.describe gives them.
         classes: class names by label; empty if the targets are values.
         tags: names of the values of a target, if it is no class.
-        sound: settings of the conversion of WAV files; empty for other kinds.
+        sound: settings of the conversion of sound files; empty for other kinds.
         table: columns of a table and options for reading it; empty for other sources.
         boxes: for targets that are boxes: class names (`classes`), the format of the annotations
             (`source`), and how many boxes were left out; empty for other targets.

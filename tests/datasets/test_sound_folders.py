@@ -1,5 +1,6 @@
 """Sounds of any rate and length: resampled, cut and counted; what is no WAV file is counted."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -81,22 +82,27 @@ def test_a_cut_clip_is_the_beginning_of_the_whole() -> None:
     assert [remark.seconds for remark in remarks] == [0.0, 3.0]
 
 
-def test_files_that_are_no_wav_are_counted_with_what_to_do(tmp_path: Path) -> None:
+def test_files_that_are_no_wav_are_counted_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    monkeypatch.setattr("odt.datasets.file_suffixes.has_soundfile", lambda: False)
     root = folder(
         tmp_path / "s", a_wav=wav(tone(16000)), b_mp3=b"ID3", c_mp3=b"ID3", d_m4a=b"", e_txt=b"x",
     )  # fmt: skip
     result = made("--source", root, *ALL, "-o", tmp_path / "o")
     assert (
-        "s: left out 4 files other than WAV: 2 .mp3 (convert: ffmpeg -i OLD "
-        "NEW.wav), 1 .m4a (convert: ffmpeg -i OLD NEW.wav), 1 .txt." in result.stderr
+        "s: left out 4 files other than sounds: 2 .mp3 (to read: pip install 'odt[sounds]'), "
+        "1 .m4a (convert: ffmpeg -i OLD NEW.wav), 1 .txt." in result.stderr
     )
     (root / "a/a.wav").unlink()
     line = refused("--source", root, *ALL, "-o", tmp_path / "p")
-    assert "with .wav files, but has none: it holds 2 .mp3 (convert: ffmpeg" in line
+    assert "with .wav files, but has none: it holds 2 .mp3 (to read: pip" in line
     (root / "a/b.wav").write_bytes(b"OggS" + bytes(99))
-    assert "b.wav: must be a WAV file, but is Ogg. Convert it: ffmpeg" in refused(
-        "--source", root, *ALL, "-o", tmp_path / "p"
-    )
+    remedy = "b.wav: must be read with soundfile, because it is Ogg: pip install 'odt[sounds]'"
+    assert remedy in refused("--source", root, *ALL, "-o", tmp_path / "p")
+    one = refused("--source", root / "a/b.mp3", "--unlabelled", *ALL, "-o", tmp_path / "p")
+    assert "b.mp3: must be a sound that odt reads, but is .mp3 (to read: pip install" in one
 
 
 def test_background_noise_is_no_class(tmp_path: Path) -> None:

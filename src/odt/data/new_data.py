@@ -22,7 +22,7 @@ class NewData:
     """New photos, sounds or a table, which are prepared like the training data of a model.
 
     Attributes:
-        source: path of an image, a WAV file, a table, or a folder or archive of files; to evaluate,
+        source: path of an image, a sound, a table, or a folder or archive of files; to evaluate,
             a folder of photos or sounds has one folder for each class.
         record: path of the JSON file of training data, or of another model, whose preprocessing
             record is used; None for the record in the model.

@@ -13,6 +13,8 @@ PICTURES = (
     ".ppm", ".pgm", ".pbm", ".pnm",
 )  # fmt: skip
 SOUNDS = (".wav", ".wave")
+COMPRESSED_SOUNDS = (".flac", ".mp3", ".oga", ".ogg", ".opus")
+INSTALL_SOUNDS = "pip install 'odt[sounds]'"
 HEIF = (".heic", ".heif", ".hif")
 INSTALL_HEIF = "pip install 'odt[heic]'"
 AVIF = (".avif",)
@@ -22,11 +24,10 @@ OTHER_PICTURES = (
     ".psd", ".raf", ".rw2", ".svg", ".tga",
 )  # fmt: skip
 OTHER_SOUNDS = (
-    ".3gp", ".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mka",
-    ".mp2", ".mp3", ".oga", ".ogg", ".opus", ".w64", ".wma",
+    ".3gp", ".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".m4a", ".mka", ".mp2", ".w64",
+    ".wma",
 )  # fmt: skip
 USUAL_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
-USUAL_SOUNDS = (".wav",)
 MAX_SUFFIXES = 6  # in a message
 
 
@@ -40,10 +41,15 @@ def has_heif() -> bool:
     return importlib.util.find_spec("pillow_heif") is not None
 
 
+def has_soundfile() -> bool:
+    """Whether the package that reads compressed sounds is installed."""
+    return importlib.util.find_spec("soundfile") is not None
+
+
 def suffixes_of(kind: Kind) -> tuple[str, ...]:
     """Returns the suffixes of files of a kind that can be read."""
     if kind == "sound":
-        return SOUNDS
+        return (*SOUNDS, *COMPRESSED_SOUNDS) if has_soundfile() else SOUNDS
     return (*PICTURES, *AVIF, *HEIF) if has_heif() else (*PICTURES, *AVIF)
 
 
@@ -52,13 +58,16 @@ def kind_of(name: str) -> Kind:
     suffix = suffix_of(name)
     if suffix in (*PICTURES, *AVIF, *HEIF, *OTHER_PICTURES):
         return "image"
-    return "sound" if suffix in (*SOUNDS, *OTHER_SOUNDS) else "features"
+    is_sound = suffix in (*SOUNDS, *COMPRESSED_SOUNDS, *OTHER_SOUNDS)
+    return "sound" if is_sound else "features"
 
 
 def remedy_of(suffix: str) -> str:
     """Returns what makes files of a suffix readable; empty if nothing is needed, or none can."""
     if suffix in HEIF:
         return "" if has_heif() else f"to read: {INSTALL_HEIF}"
+    if suffix in COMPRESSED_SOUNDS:
+        return "" if has_soundfile() else f"to read: {INSTALL_SOUNDS}"
     if suffix in OTHER_SOUNDS:
         return "convert: ffmpeg -i OLD NEW.wav"
     return "convert to JPEG or PNG" if suffix in OTHER_PICTURES else ""
@@ -104,4 +113,6 @@ def split_by_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str
 
 def shown_suffixes(kind: Kind) -> str:
     """Returns the usual suffixes of a kind for messages."""
-    return " ".join(USUAL_SOUNDS if kind == "sound" else USUAL_PICTURES)
+    if kind == "image":
+        return " ".join(USUAL_PICTURES)
+    return " ".join((*SOUNDS[:1], *COMPRESSED_SOUNDS) if has_soundfile() else SOUNDS[:1])

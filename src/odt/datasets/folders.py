@@ -230,7 +230,7 @@ def files_of(tree: Tree, kind: Kind) -> tuple[list[str], list[str]]:
     names, others = split_by_kind(tree.sizes, kind)
     notes = []
     if others:
-        noun = "images" if kind == "image" else "WAV"
+        noun = "images" if kind == "image" else "sounds"
         notes.append(
             f"left out {counted_files(len(others))} other than {noun}: {suffix_counts(others)}"
         )

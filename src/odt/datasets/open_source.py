@@ -95,7 +95,7 @@ def format_of(path: Path, opening: Opening) -> str:
         return _format_in(path)
     if (kind := kind_of(path.name)) != "features":
         if path.exists() and suffix_of(path.name) not in suffixes_of(kind):
-            noun = "an image" if kind == "image" else "a WAV file"
+            noun = "an image" if kind == "image" else "a sound"
             raise DataError(
                 f"{path}: must be {noun} that odt reads, but is {suffix} ({remedy_of(suffix)})."
             )

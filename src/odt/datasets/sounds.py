@@ -1,4 +1,4 @@
-"""Reads WAV files as samples of one length, as log-mel spectrograms, or as MFCCs.
+"""Reads sound files as samples of one length, as log-mel spectrograms, or as MFCCs.
 
 Log-mel: frames of `frame` samples every `hop`, window 0.54 − 0.46 cos, magnitude of the spectrum,
 triangular bands that are equally wide in mel = 1125 ln(1 + f / 700), squared, in dB below the
@@ -21,8 +21,9 @@ import numpy as np
 
 from odt.core.storage.reading import reading
 from odt.datasets.resample import resample, resampled_length
+from odt.datasets.sound_files import open_sound
 from odt.datasets.source import Remark
-from odt.datasets.wave_files import MAX_RATE, open_wave
+from odt.datasets.wave_files import MAX_RATE
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array
 
@@ -36,7 +37,7 @@ BLOCK = 1 << 20  # values of frames that are transformed at a time
 
 @dataclass(frozen=True)  # without slots, in which properties cannot be cached
 class Sound:
-    """Conversion of WAV files to arrays.
+    """Conversion of sound files to arrays.
 
     Attributes:
         rate: sample rate in Hz, to which other clips are resampled; 0 keeps that of each clip.
@@ -96,7 +97,7 @@ class Sound:
         Raises:
             DataError: if the file is damaged.
         """
-        file = open_wave(data)
+        file = open_sound(data)
         rate = self.rate or file.rate
         length = resampled_length(file.length, file.rate, rate)
         samples = round(self.seconds * rate) if self.seconds else length

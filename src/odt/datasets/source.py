@@ -212,7 +212,7 @@ class Source:
         notes: warnings for the user.
         remarks: what was done to samples, complete when they were read; one for each name.
         faults: what is wrong with the source, reported together with faulty samples.
-        sound, table: how WAV files and tables are read, for the preprocessing record.
+        sound, table: how sound files and tables are read, for the preprocessing record.
         boxes: for targets that are boxes: class names, format, what was left out; else empty.
         files: files that are read while samples are read.
     """

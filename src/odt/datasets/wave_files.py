@@ -34,14 +34,9 @@ COMPRESSED = {
     0xF1AC: "FLAC",
 }
 CONVERT = "Convert it: ffmpeg -i OLD NEW.wav"
-# First bytes → name of other kinds of sound.
+# First bytes → name of kinds of sound that odt does not read.
 OTHERS: Mapping[bytes, str] = {
     b"riff\x2e\x91\xcf\x11": "Sony Wave64",
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"ID3": "MP3",
-    b"\xff\xfb": "MP3",
-    b"\xff\xf3": "MP3",
     b"\xff\xf1": "AAC",
     b"FORM": "AIFF",
     b".snd": "Sun audio",

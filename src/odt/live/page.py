@@ -19,7 +19,11 @@ from odt.runs.run import BEST, LOG, MEMORY, RECIPE, RECORD, WARNINGS, Run, read_
 MODELS = tuple(f"model.{kind}" for kind in ("circle", "tflite", "onnx"))
 WATCHED = (RECIPE, RECORD, LOG, WARNINGS, MEMORY, BEST, *MODELS)
 ENDED = ("stopped", "finished")
-ACCEPTED = {"image": "image/*,.zip", "sound": ".wav,.flac,.zip", "features": ".csv,.tsv,.txt,.gz"}
+ACCEPTED = {
+    "image": "image/*,.zip",
+    "sound": ".wav,.flac,.ogg,.opus,.mp3,.zip",
+    "features": ".csv,.tsv,.txt,.gz",
+}
 NOUNS = {"image": "a photo", "sound": "a sound", "features": "a table"}
 HEAD = '<link rel="stylesheet" href="live.css"><script src="live.js" defer></script>'
 

@@ -1,4 +1,4 @@
-"""Folders and archives of images or WAV files."""
+"""Folders and archives of images or sounds."""
 
 from dataclasses import replace
 from functools import partial
@@ -33,7 +33,7 @@ def open_pictures(opening: Opening) -> Source:
 
 
 def open_sounds(opening: Opening) -> Source:
-    """Opens a folder or archive of WAV files."""
+    """Opens a folder or archive of sounds."""
     tree = _tree(opening)
     decode = opening.sound.decode
     if opening.targets is not None:
@@ -72,5 +72,5 @@ def _tree(opening: Opening) -> Tree:
 
 FORMATS = (
     SourceFormat("images", open_pictures, contents="folder or archive of images", place=1),
-    SourceFormat("wav", open_sounds, contents="folder or archive of WAV files", place=2),
+    SourceFormat("wav", open_sounds, contents="folder or archive of sounds", place=2),
 )
