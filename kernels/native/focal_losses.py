@@ -9,7 +9,7 @@ from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, prepare
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.native.losses import INFINITY, Loop, log_terms, smoothed
+from odt.kernels.native.losses import INFINITY, Loop, in_runs, smoothed
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 SMALLEST = 1e-20  # as in families/softmax.py
@@ -154,30 +154,16 @@ def _categorical_back(
     )
 
 
-def _focus(x: Array, t: Array, p: Array, q: Array, m: Array, part: Array) -> list[Loop]:
-    """Returns the calls of p, q = 1 − p and m = p (1 − t) + q t, without loss of digits."""
-    return [
-        call("logistic", p, (x,)),
-        call("scale", q, (x,), -1.0),
-        call("logistic", q, (q,)),
-        call("subtract", m, (ONE, t)),
-        call("multiply", m, (m, p)),
-        call("multiply", part, (q, t)),
-        call("add", m, (m, part), TINY, INFINITY),
-    ]
+def _alpha(attrs: Any) -> tuple[float, float]:
+    """Returns the weight of positives, and a factor of the loss; equal weights are ½."""
+    return (attrs.alpha, 1.0) if attrs.apply_class_balancing else (0.5, 2.0)
 
 
-def _modulate(attrs: Any, t: Array, m: Array, part: Array, a: Array) -> list[Loop]:
-    """Returns the calls of a ← m^γ a, times the weights of the classes; they destroy m."""
-    calls = [_power(m, attrs.gamma), call("multiply", a, (a, m))]
-    if attrs.apply_class_balancing:
-        negative = np.full(1, 1 - attrs.alpha, FLOAT)
-        calls += [
-            call("scale", part, (t,), 2 * attrs.alpha - 1),
-            call("add", part, (part, negative), -INFINITY, INFINITY),
-            call("multiply", a, (a, part)),
-        ]
-    return calls
+def _more_powers(attrs: Any, x: Array, t: Array, powers: Array | None) -> list[Loop]:
+    """Returns the calls of powers = m^(γ − 2); the maps of the loss have the factor m²."""
+    if powers is None:
+        return []
+    return [call("focal_miss", powers, (x, t)), _power(powers, attrs.gamma - 2)]
 
 
 def _binary(
@@ -189,22 +175,20 @@ def _binary(
     loss: Array,
     divisor: int,
     sums: Array,
-    terms: Array,
-    part: Array,
-    p: Array,
-    q: Array,
-    m: Array,
+    powers: Array | None = None,
     smooth: Array | None = None,
 ) -> Loop:
     t, smoothing = smoothed(attrs, t, smooth, 2)
+    alpha, factor = _alpha(attrs)
+    runs = in_runs(scale, x, t)
+    runs.append(ONE if powers is None else powers.reshape(runs[0].shape, copy=False))
+    part = sums[: len(runs[0])]
     return in_order(
         [
             *smoothing,
-            *_focus(x, t, p, q, m, part),
-            *log_terms(x, t, terms, part),
-            call("subtract", terms, (terms, part)),
-            *_modulate(attrs, t, m, part, terms),
-            *_total(loss, sums, scale, (terms,), 1 / divisor),
+            *_more_powers(attrs, x, t, powers),
+            call("binary_focal", part[:, np.newaxis], runs, q=alpha),
+            call("multiply", loss, (part, scale), factor / divisor),
         ]
     )
 
@@ -218,31 +202,27 @@ def _binary_back(
     dx: Array,
     divisor: int,
     sums: Array,
-    part: Array,
-    p: Array,
-    q: Array,
-    m: Array,
+    powers: Array | None = None,
     smooth: Array | None = None,
 ) -> Loop:
-    """dx = m^γ (γ (1 − 2 t) p q b / m + p − t), where b is the binary cross-entropy."""
     t, smoothing = smoothed(attrs, t, smooth, 2)
-    return in_order(
-        [
-            *smoothing,
-            *_focus(x, t, p, q, m, part),
-            *log_terms(x, t, dx, part),
-            call("subtract", dx, (dx, part)),
-            call("divide", dx, (dx, m), attrs.gamma),
-            call("multiply_three", dx, (dx, p, q)),
-            call("scale", part, (t,), -2.0),
-            call("add", part, (part, ONE), -INFINITY, INFINITY),
-            call("multiply", dx, (dx, part)),
-            call("subtract", part, (p, t)),
-            call("add", dx, (dx, part), -INFINITY, INFINITY),
-            *_modulate(attrs, t, m, part, dx),
-            _scaled(dx, scale, 1 / divisor),
-        ]
-    )
+    alpha, factor = _alpha(attrs)
+    part = sums[: scale.size]
+    rows, *runs = in_runs(scale, dx, x, t)
+    calls = [
+        *smoothing,
+        *_more_powers(attrs, x, t, powers),
+        call("scale", part, (scale,), factor / divisor),
+        call("binary_focal_back", rows, (*runs, part[:, np.newaxis]), attrs.gamma, alpha),
+    ]
+    if powers is not None:
+        calls.append(call("multiply", dx, (dx, powers)))
+    return in_order(calls)
+
+
+def _binary_workspace(attrs: Any, s: Specs) -> Specs:
+    powers = {} if attrs.gamma == 2 else {"powers": s["x"]}
+    return {**_workspace()(attrs, s), **powers}
 
 
 DIVERGENCE = Compiled(_divergence, _of_logits, _workspace("logs", "terms", smooths=False), prepare)
@@ -256,8 +236,7 @@ def binary(divisor: Callable[[Any, Specs], Any]) -> tuple[Compiled, Compiled]:
     Args:
         divisor: `prepare` of the loss.
     """
-    forward = _workspace("terms", "part", "p", "q", "m")
     return (
-        Compiled(_binary, _of_logits, forward, divisor),
-        Compiled(_binary_back, _of_logits, _workspace("part", "p", "q", "m"), divisor),
+        Compiled(_binary, _of_logits, _binary_workspace, divisor),
+        Compiled(_binary_back, _of_logits, _binary_workspace, divisor),
     )

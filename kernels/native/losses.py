@@ -36,7 +36,7 @@ def _workspace(*like_x: str, per_run: Sequence[str] = ("sums",)) -> Callable[[At
     return workspace
 
 
-def _in_runs(scale: Array, *arrays: Array) -> list[Array]:
+def in_runs(scale: Array, *arrays: Array) -> list[Array]:
     """Returns arrays as rows: those with a scale of their own, or the samples."""
     rows = scale.size if scale.size > 1 else len(arrays[0])
     return [a.reshape(rows, -1, copy=False) for a in arrays]
@@ -51,19 +51,19 @@ def _scaled(loss: Array, sums: Array, scale: Array, divisor: float) -> Loop:
 
 
 def _scale_gradient(dx: Array, scale: Array, divisor: float) -> Loop:
-    (rows,) = _in_runs(scale, dx)
+    (rows,) = in_runs(scale, dx)
     return call("multiply", rows, (rows, scale[:, np.newaxis]), 1 / divisor)
 
 
 def _squared_error(
     attrs: Attrs, *, x: Array, t: Array, scale: Array, loss: Array, sums: Array
 ) -> Loop:
-    summed = call("squared_difference", sums[:, np.newaxis], _in_runs(scale, x, t))
+    summed = call("squared_difference", sums[:, np.newaxis], in_runs(scale, x, t))
     return in_order([summed, _scaled(loss, sums, scale, _elements(x))])
 
 
 def _squared_error_back(attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: Array) -> Loop:
-    dx_runs, *samples = _in_runs(scale, dx, x, t)
+    dx_runs, *samples = in_runs(scale, dx, x, t)
     read = scale[:, np.newaxis], *samples
     return call("squared_difference_back", dx_runs, read, 2 / _elements(x))
 
@@ -71,7 +71,7 @@ def _squared_error_back(attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: A
 def _absolute_error(
     attrs: Attrs, *, x: Array, t: Array, scale: Array, loss: Array, sums: Array, e: Array
 ) -> Loop:
-    (rows,) = _in_runs(scale, e)
+    (rows,) = in_runs(scale, e)
     return in_order(
         [
             call("subtract", e, (x, t)),
@@ -84,7 +84,7 @@ def _absolute_error(
 def _absolute_error_back(
     attrs: Attrs, *, x: Array, t: Array, scale: Array, dx: Array, sums: Array
 ) -> Loop:
-    (rows,), part = _in_runs(scale, dx), sums[: scale.size]
+    (rows,), part = in_runs(scale, dx), sums[: scale.size]
     return in_order(
         [
             call("subtract", dx, (x, t)),
@@ -107,7 +107,7 @@ def _huber(
     inner: Array,
 ) -> Loop:
     """Σ c |e| − Σ c² / 2 with c = min(|e|, δ)."""
-    rows, least = _in_runs(scale, e, inner)
+    rows, least = in_runs(scale, e, inner)
     return in_order(
         [
             call("subtract", e, (x, t)),
@@ -142,7 +142,7 @@ def smoothed(
     return smooth, (scaled, call("add", smooth, (smooth, part), -INFINITY, INFINITY))
 
 
-def log_terms(x: Array, t: Array, terms: Array, part: Array) -> list[Loop]:
+def _log_terms(x: Array, t: Array, terms: Array, part: Array) -> list[Loop]:
     """Returns the calls of terms = max(x, 0) − x t, and of part = ln σ(|x|)."""
     return [
         call("clamp", terms, (x,), 0.0, INFINITY),
@@ -169,12 +169,12 @@ def _binary_cross_entropy(
 ) -> Loop:
     """Σ (max(x, 0) − x t) − Σ ln σ(|x|)."""
     t, smoothing = smoothed(attrs, t, smooth, 2)
-    rows, logs = _in_runs(scale, terms, part)
+    rows, logs = in_runs(scale, terms, part)
     row_sums = sums[: len(rows)]
     return in_order(
         [
             *smoothing,
-            *log_terms(x, t, terms, part),
+            *_log_terms(x, t, terms, part),
             call("subtract", row_sums[:, np.newaxis], (rows, logs)),
             _scaled(loss, row_sums, scale, divisor),
         ]

@@ -232,6 +232,7 @@ def test_torch_is_not_ahead_on_the_same_features(tmp_path: Path) -> None:
     print(f"raccoons: odt {mine}, torch {theirs} with {peak:.0f} MB")
     print(f"best epoch: odt {min(turns.odt):.2f} s, torch {min(turns.torch):.2f} s")
     assert theirs[1] - mine[1] <= 0.03
+    assert min(turns.odt) <= 0.5 * min(turns.torch)
 
 
 class Turns(odt.Callback):

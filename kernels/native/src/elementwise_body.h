@@ -59,12 +59,29 @@ INLINE float F(swish_slope)(float x) {
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 
+/* The binary focal loss of a logit x is m^γ `loss`, and its derivative m^(γ − 1) (m `slope` +
+   γ `curve`). With p = σ(x), q = 1 − p, target t, its weight a and binary cross-entropy b:
+   loss = a b, m = p (1 − t) + q t, slope = a (p − t), curve = a b (1 − 2 t) p q. */
+typedef struct {
+  float m, loss, slope, curve;
+} F(focal_terms);
+
+INLINE F(focal_terms) F(focal)(float x, float t, float alpha) {
+  float e = F(exp_nonpositive)(-fabsf(x)), s = 1 / (1 + e);
+  float p = x > 0 ? s : e * s, q = x > 0 ? e * s : s, a = 1 - alpha + (2 * alpha - 1) * t;
+  float miss = p * (1 - t), hit = q * t, loss = a * ((x > 0 ? x : 0) - x * t + F(log1p)(e));
+  return (F(focal_terms)){miss + hit, loss, a * (miss - hit), loss * (1 - 2 * t) * p * q};
+}
+
+#define FOCAL F(focal)(a[i], b[i], q)
+
 #include "elementwise_maps.h"
 
 #undef MAP
 #undef NORMAL
 #undef GELU_PHI
 #undef GELU_SLOPE
+#undef FOCAL
 
 /* y = 1 where c is true, else 0. */
 void F(truths)(const uint8_t *c, float *y, int64_t size) {
