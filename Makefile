@@ -74,8 +74,10 @@ else ifeq ($(ONLY),detectors)
 accept: .venv/references .venv/tutorials/ready
 else ifneq ($(filter $(ONLY),compile wasm browser),)
 accept: .venv/wheels
+else ifeq ($(ONLY),tables)
+accept: .venv/tables
 else
-accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
+accept: .venv/references .venv/wheels .venv/tables $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
@@ -118,6 +120,11 @@ demo: .venv/odt
 # What recorded tests/golden_updates.
 .venv/references: pyproject.toml | .venv/test
 	$(BIN)/pip install --quiet --editable '.[references]'
+	touch $@
+
+# A reader of Parquet, 170 MB.
+.venv/tables: pyproject.toml | .venv/test
+	$(BIN)/pip install --quiet --editable '.[tables]'
 	touch $@
 
 .venv/wheels: pyproject.toml | .venv/bin/pip

@@ -24,7 +24,7 @@ from odt.models.bases import find_base
 Show: TypeAlias = Callable[[str], object]
 
 BASES = {"image": "mobilenet", "sound": "keywords"}  # kind of inputs → network of odt-models
-TABLES = ("csv", "tsv", "text")
+TABLES = ("csv", "tsv", "text", "parquet")
 VALIDATION = 0.15  # of all samples, or of the training part of a source that has a test part
 TEST = 0.2  # of all samples
 MAX_CLASSES = 20  # of a target of whole numbers; more different numbers are values

@@ -5,7 +5,17 @@ from pathlib import Path
 import click
 
 from odt.cli.options.completion import complete_lists
-from odt.cli.options.fits import ARRAYS, BUILDERS, BUILT, FILES, LOCAL, NAMED, PUBLISHED, TABULAR
+from odt.cli.options.fits import (
+    ARRAYS,
+    BUILDERS,
+    BUILT,
+    FILES,
+    LOCAL,
+    NAMED,
+    PUBLISHED,
+    TABULAR,
+    TEXTS,
+)
 from odt.cli.options.rows import declare
 from odt.cli.options.sections import Fits
 from odt.core.data.sidecar import DTYPES
@@ -137,11 +147,11 @@ class DatafileOptions:
            fits=Fits(TABLE, (*TABULAR, "arff")),
            multiple=True, help="Column that is no input. Repeatable.")
     header: bool | None = declare(TABLES, "--header/--no-header",
-           fits=Fits(TEXT, TABULAR, recorded=True),
+           fits=Fits(TEXT, TEXTS, recorded=True),
            default=None,
            help="Whether the first line holds the column names.")
     delimiter: str = declare(TABLES, "--delimiter",
-           fits=Fits(TEXT, TABULAR, recorded=True),
+           fits=Fits(TEXT, TEXTS, recorded=True),
            default="", help="Delimiter between cells, if not detected.")
     regression: bool | None = declare(TABLES, "--regression/--classification",
            fits=Fits("targets of tables and arrays, and folders or files named by numbers", (*FILES,

@@ -18,7 +18,8 @@ from odt.errors import OdtError
 PUBLISHED = "published"  # format of the data sets that NAME names
 BUILT = "built"  # format of the data sets that TensorFlow Datasets has under NAME
 # Formats that the same options fit.
-TABULAR = ("csv", "tsv", "text", "tables")
+TEXTS = ("csv", "tsv", "text", "tables")
+TABULAR = (*TEXTS, "parquet")
 FILES = ("images", "wav")
 NAMED = ("npz", "hdf5")
 ARRAYS = ("npy", *NAMED, "raw")
@@ -27,7 +28,8 @@ LOCAL = (*FILES, *TABULAR, "arff", "ts", *ARRAYS, "callable", *BUILDERS)  # what
 # Format of a source → what it is, in messages; other formats by their name.
 NOUNS = {
     "images": "images", "wav": "sounds", "csv": "a table", "tsv": "a table", "text": "a table",
-    "tables": "a folder of tables", "arff": "an .arff table", "ts": "a .ts file of series",
+    "tables": "a folder of tables", "parquet": "a Parquet table", "arff": "an .arff table",
+    "ts": "a .ts file of series",
     "npy": "a NumPy array", "npz": "NumPy arrays by name", "hdf5": "HDF5 arrays",
     "raw": "a raw file", "callable": "a function", "tfds": "a data set of TensorFlow Datasets",
     "huggingface": "a Hugging Face data set", PUBLISHED: "a published data set",

@@ -310,7 +310,6 @@ def test_new_tables_of_a_folder(tmp_path: Path) -> None:
     ("name", "said"),
     [
         ("t.xlsx", "is a spreadsheet. Save it as CSV"),
-        ("t.parquet", "is a Parquet file. Convert it to CSV: pandas.read_parquet"),
         ("t.jsonl", "is a file of JSON lines"),
         ("t.mat", "is a MATLAB file. Read it with scipy.io.loadmat"),
         ("t.tfrecord", "is a TFRecord file. Give a function"),

@@ -1,6 +1,7 @@
 """Tables: words, ranges of columns, decimal commas, windows over series, .ts and .arff files."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -254,3 +255,12 @@ def test_all_faults_are_listed_at_once(tmp_path: Path, scale: str) -> None:
     for said in ("for c", "train/a/3.wav", "train/b/5.wav", "--on-error skip"):
         assert said in result.stderr
     assert files(tmp_path / "o") == []
+
+
+def test_parquet_names_the_package_that_reads_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    line = refused("--source", tmp_path / "t.parquet", "-o", tmp_path / "o")
+    assert "reading Parquet needs pyarrow, which is not installed. Install it: pip" in line

@@ -107,7 +107,7 @@ SOME_RUNS = (
 LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": ONNX}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
-LATE |= {"pillow_heif"}
+LATE |= {"pillow_heif", "pyarrow", "soundfile"}
 
 
 def modules() -> dict[str, Path]:

@@ -39,7 +39,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 JSON = ".json"
 # Format of a source → kind of its data; arrays may be of any kind.
 KINDS = {"images": "image", "wav": "sound", "csv": "features", "tsv": "features",
-         "text": "features", "tables": "features"}  # fmt: skip
+         "text": "features", "parquet": "features", "tables": "features"}  # fmt: skip
 
 
 def load_record(path: str) -> Record:

@@ -40,7 +40,6 @@ FOREIGN = {
     **dict.fromkeys((".jsonl", ".ndjson"), (
         "a file of JSON lines", PANDAS.format("read_json(…, lines=True)"))),
     ".json": ("a JSON file", PANDAS.format("read_json(…)")),
-    ".parquet": ("a Parquet file", PANDAS.format("read_parquet(…)")),
     **dict.fromkeys((".feather", ".arrow"), ("an Arrow file", PANDAS.format("read_feather(…)"))),
     **dict.fromkeys((".sav", ".zsav"), ("an SPSS file", PANDAS.format("read_spss(…)"))),
     ".dta": ("a Stata file", PANDAS.format("read_stata(…)")),

@@ -1,8 +1,9 @@
-"""CSV, TSV and text tables, and folders of them."""
+"""CSV, TSV, text and Parquet tables, and folders of them."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from odt.datasets.parquet import open_parquet
 from odt.datasets.source import Source
 from odt.datasets.source_format import Opening, SourceFormat
 from odt.datasets.table_folders import open_folder
@@ -27,6 +28,11 @@ def delimited(name: str, delimiter: str, *, spaces: bool = False) -> Callable[[O
     return open_file
 
 
+def open_columns(opening: Opening) -> Source:
+    """Opens a Parquet file."""
+    return open_parquet(opening.path, opening.table)
+
+
 def open_tables(opening: Opening) -> Source:
     """Opens a folder or archive of tables."""
     return open_folder(opening.path, opening.table, opening.naming)
@@ -48,5 +54,6 @@ FORMATS = (
         contents="table with spaces or any other delimiter",
         place=5,
     ),
+    SourceFormat("parquet", open_columns, (".parquet",), contents="Parquet table", place=6),
     SourceFormat("tables", open_tables, contents="folder or archive of tables", place=3),
 )
