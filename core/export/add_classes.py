@@ -22,8 +22,8 @@ from odt.core.formats.flatbuffer.tflite_metadata import NAME
 from odt.core.lowering.class_head import ClassHead
 from odt.core.lowering.normalize.inline import apply_masks, constant_variables
 from odt.core.model.graph import ABSENT
-from odt.core.model.int4 import is_int4, pack_int4, unpack_int4
 from odt.core.model.model import Model
+from odt.core.model.packed_integers import pack_integers, packed_bits, unpack_constants
 from odt.core.model.record import ENTRY
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.errors import UnsupportedError, warn
@@ -120,13 +120,14 @@ def _add_rows(
 def _with_rows(model: Model, i: int, count: int) -> Array:
     """Returns a constant as the file stores it, with rows that stand for 0."""
     tensor, quantization = model.graph.tensors[i], model.quantization.get(i)
-    old = unpack_int4(model.graph).tensors[i].data
+    old = unpack_constants(model.graph).tensors[i].data
     assert old is not None
     rows = np.zeros((count, *old.shape[1:]), old.dtype)
     if quantization is not None and len(quantization.zero_point) == 1:
         rows += quantization.zero_point.astype(old.dtype)
     longer = np.concatenate([old, rows])
-    return pack_int4(longer) if is_int4(tensor) else longer
+    bits = packed_bits(tensor)
+    return pack_integers(longer, bits) if bits else longer
 
 
 def _add_scales(table: dict[str, Any], classes: int, count: int) -> None:

@@ -195,6 +195,9 @@ def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
             continue  # it is float32 already
         yield at, b"\0"
         scales = table.table(TensorSlot.QUANTIZATION, "quantization")
+        details = scales.place(QuantizationParametersSlot.DETAILS_TYPE, 1) if scales else 0
+        if details:
+            yield details, b"\0"  # blocks have scales in a tensor, which stays
         for slot in (QuantizationParametersSlot.SCALE, QuantizationParametersSlot.ZERO_POINT):
             start, length = scales.vector(slot, 1, "scales") if scales else (0, 0)
             if length:

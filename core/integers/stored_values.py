@@ -7,8 +7,8 @@ import numpy as np
 
 from odt.core.model.dequantize import DequantizedGraph, as_stored
 from odt.core.model.graph import ABSENT, Node
-from odt.core.model.int4 import is_int4, pack_int4
 from odt.core.model.model import Model
+from odt.core.model.packed_integers import pack_integers, packed_bits
 from odt.core.model.quantization_rules import SVDF_LAYER, layers_of
 from odt.core.model.variables import SVDF
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quantize
@@ -66,7 +66,8 @@ def stored_values(
         values[b], new[b] = _stored_bias(model, (x, w, b), bias, s_x, new.get(w, first).scale)
     rest = {i: a for i, a in weights.items() if dequantized.stored.get(i, i) not in values}
     others, quantizations = as_stored(model, dequantized, rest)
-    packed = {i: pack_int4(a) for i, a in values.items() if is_int4(model.graph.tensors[i])}
+    bits = {i: packed_bits(model.graph.tensors[i]) for i in values}
+    packed = {i: pack_integers(a, bits[i]) for i, a in values.items() if bits[i]}
     return {**values, **packed, **others}, {**new, **quantizations}
 
 

@@ -3,9 +3,9 @@
 Such weights have four forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
 CAST, a constant of integers read by a hybrid operator, or a sparse constant, usually read by a
 DENSIFY. In the graph all become float32 constants. Trained weights can be exported in the form of
-the file: with new integers and new scales, with values at the same places, or both. Weights of int4
-train rounded, as those beside quantized activations do: rounding to 15 numbers afterwards would
-lose what they learned.
+the file: with new integers and new scales, with values at the same places, or both. Weights of 2
+and 4 bits train rounded, as those beside quantized activations do: rounding to 4 or 16 numbers
+afterwards would lose what they learned.
 
 Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
 symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.int4 import is_int4, unpack_int4
 from odt.core.model.model import Model
+from odt.core.model.packed_integers import packed_bits, unpack_constants
 from odt.core.model.quantization_rules import check_constants, has_quantized_activations
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
@@ -77,7 +77,7 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         ModelError: if the scales or the bytes of a constant do not fit its shape.
     """
     check_constants(model)
-    tensors_of_file, graph = model.graph.tensors, unpack_int4(model.graph)
+    tensors_of_file, graph = model.graph.tensors, unpack_constants(model.graph)
     model = replace(model, graph=graph)
     tensors = list(graph.tensors)
     nodes = []
@@ -93,7 +93,7 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         values.flags.writeable = False
         quantization = None
         places = graph.tensors[i].places
-        if is_int4(tensors_of_file[i]):
+        if packed_bits(tensors_of_file[i]):
             quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
         if i in model.sparsity:
             places = model.sparsity[i].places
@@ -128,8 +128,8 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
 
 def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
     """Returns how a weight is stored as integers, from its tensor in the file."""
-    packed = is_int4(tensor)
-    return WeightQuantization(first, np.dtype(np.int8) if packed else tensor.spec.dtype, packed)
+    bits = packed_bits(tensor)
+    return WeightQuantization(first, np.dtype(np.int8) if bits else tensor.spec.dtype, bits)
 
 
 def as_stored(
@@ -270,7 +270,11 @@ def _scales(model: Model, i: int) -> Quantization | None:
     if quantization is None or _dtype(model, i).kind == "f":
         return None
     count = len(quantization.scale)
-    if count != 1 and spec.shape[quantization.axis : quantization.axis + 1] != (count,):
+    if (
+        not quantization.blocks
+        and count != 1
+        and spec.shape[quantization.axis : quantization.axis + 1] != (count,)
+    ):
         raise ModelError(
             f"{model.path}: {model.graph.label(i)}: there must be one scale, or one for each "
             f"entry of an axis, but got {count} along axis {quantization.axis} of {spec}"

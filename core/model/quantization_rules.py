@@ -69,7 +69,7 @@ def is_quantized_activation(graph: Graph, i: int) -> bool:
 
 
 def check_constants(model: Model) -> None:
-    """Checks that constants of integers have one scale, or one for each entry of an axis.
+    """Checks the scales of constants of integers: one, or one for each entry of an axis or block.
 
     Raises:
         ModelError: if they have not; names the first such constant.
@@ -78,7 +78,14 @@ def check_constants(model: Model) -> None:
     for i, quantization in model.quantization.items():
         tensor = model.graph.tensors[i]
         count, shape = quantization.scale.size, tensor.spec.shape
-        if tensor.data is None or i not in read or count in (1, tensor.spec.size):
+        if tensor.data is None or i not in read:
+            continue
+        if quantization.blocks and not _are_contiguous(quantization.blocks, shape):
+            raise ModelError(
+                f"{model.path}: {model.graph.label(i)}: a block must be a contiguous part of a "
+                f"unit, but got blocks of {quantization.blocks} in {tensor.spec}."
+            )
+        if quantization.blocks or count in (1, tensor.spec.size):
             continue
         if not 0 <= quantization.axis < len(shape) or shape[quantization.axis] != count:
             raise ModelError(
@@ -86,6 +93,12 @@ def check_constants(model: Model) -> None:
                 f"entry of an axis, but got {count} along axis {quantization.axis} of "
                 f"{tensor.spec}."
             )
+
+
+def _are_contiguous(blocks: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether the values of each block are side by side, in one entry of axis 0."""
+    axes = [k for k, size in enumerate(blocks) if size > 1]
+    return not axes or (axes[0] > 0 and tuple(blocks[axes[0] + 1 :]) == tuple(shape[axes[0] + 1 :]))
 
 
 def check_quantization(model: Model) -> None:
@@ -254,10 +267,12 @@ def _layer_faults(model: Model, node: Node, layer: Layer) -> Iterator[str]:
         return
     first, weights = model.quantization[x], model.quantization[w]
     count = weights.scale.size
-    if count > 1 and weights.axis != layer.axis:
+    if weights.blocks or (count > 1 and weights.axis != layer.axis):
+        actual = (
+            f"of blocks of {weights.blocks}" if weights.blocks else f"along axis {weights.axis}"
+        )
         yield (
-            f"{graph.label(w)}: scales must be along axis {layer.axis}, "
-            f"but got {count} along axis {weights.axis}."
+            f"{graph.label(w)}: scales must be along axis {layer.axis}, but got {count} {actual}."
         )
         return
     bias = graph.tensors[b] if b != ABSENT else None

@@ -34,11 +34,15 @@ DEQUANTIZE = Kernel(_dequantize, reads=("x",), writes=("y",), compiled=COMPILED)
 
 
 def can_store(plan: Plan, tensor: int) -> bool:
-    """Whether a tensor can be integers in a plan: it has a quantization of a byte, and no views."""
+    """Whether a tensor can be integers in a plan.
+
+    It has a quantization of a byte, without blocks, and no views.
+    """
     quantization = plan.graph.tensors[tensor].quantization
+    if quantization is None or quantization.dtype.itemsize > 1 or quantization.first.blocks:
+        return False
     name = f"t{tensor}"
-    views = any(value.base == name for value in plan.values.values())
-    return quantization is not None and quantization.dtype.itemsize == 1 and not views
+    return not any(value.base == name for value in plan.values.values())
 
 
 def with_stored_integers(plan: Plan, stored: Mapping[int, WeightQuantization]) -> Plan:

@@ -14,8 +14,8 @@ from odt.core.export.model_tables import buffer_entry, model_tables, packed_mode
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
-from odt.core.model.int4 import pack_int4
 from odt.core.model.model import Model
+from odt.core.model.packed_integers import pack_integers
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.quantization.weights import least_error_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
@@ -83,7 +83,7 @@ def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
         stored = quantize(values, quantization, np.dtype(np.int8), (-largest, largest))
         if dtype == "int4":
-            stored = pack_int4(stored)
+            stored = pack_integers(stored, 4)
         tensor["quantization"] = {
             "scale": quantization.scale,
             "zero_point": quantization.zero_point,

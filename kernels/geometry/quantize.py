@@ -6,6 +6,7 @@ the smallest integer.
 Source: TFLite's 8-bit quantization specification; the rounding is that of XNNPACK.
 """
 
+import math
 from functools import cache
 from typing import Any
 
@@ -35,8 +36,22 @@ class Quantization:
     axis: int
     blocks: tuple[int, ...] = ()
 
+    def rows(self, a: Array) -> Array:
+        """Returns a view with a row for each block, with which `along_axis` broadcasts.
+
+        Args:
+            a: values in the shape of the tensor, whose blocks are contiguous; without blocks, they
+                are returned as they are.
+        """
+        return a.reshape(-1, math.prod(self.blocks), copy=False) if self.blocks else a
+
     def along_axis(self, rank: int) -> tuple[Array, Array]:
-        """Returns scales and zero points in a shape that broadcasts with a tensor of this rank."""
+        """Returns scales and zero points in a shape that broadcasts with a tensor of this rank.
+
+        Those of blocks broadcast with `rows`.
+        """
+        if self.blocks:
+            return self.scale[:, np.newaxis], self.zero_point[:, np.newaxis]
         count = self.scale.size
         shape = tuple(count if k == self.axis and count > 1 else 1 for k in range(rank))
         return self.scale.reshape(shape), self.zero_point.reshape(shape)
@@ -125,16 +140,17 @@ def quantize(
         limit: smallest and largest integer; None for those of the type.
     """
     wide = np.float32 if dtype.itemsize <= 2 else np.float64
-    steps: Array = x.astype(wide)
+    steps: Array = x.astype(wide, order="C")
     lo, hi = limits(dtype) if limit is None else limit
     if dtype.itemsize == 8:
         hi = min(hi, 2**63 - 1024)  # the largest float64 that int64 holds
-    round_to_steps(steps, *quantization.along_axis(x.ndim), (lo, hi), steps)
+    table = quantization.rows(steps)
+    round_to_steps(table, *quantization.along_axis(x.ndim), (lo, hi), table)
     return steps.astype(dtype)
 
 
 def dequantize(q: Array, quantization: Quantization) -> Array:
     """Returns the real numbers that integers represent, in float32."""
     real: Array = np.empty(q.shape, np.float32)
-    steps_to_real(q, *quantization.along_axis(q.ndim), real)
+    steps_to_real(quantization.rows(q), *quantization.along_axis(q.ndim), quantization.rows(real))
     return real

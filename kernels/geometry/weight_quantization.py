@@ -6,6 +6,11 @@ range from the smallest to the largest number grows on the side where weights ex
 therefore begins with the integers of the file, and a step cannot change the rounding of all weights
 of a channel unless its largest weight grows.
 
+The scales of 2 bits and of blocks stay, and larger weights are clipped: with four integers, one
+large weight would round most others to 0. Of the quantizer's 2-bit file of a small CNN, 5 epochs
+make 85 % right with scales that stay, 82 % with scales that grow, and 84 % with least squares in
+each step or learned scales (LSQ); at a tenth of the learning rate 82, 76, 80 and 83 %.
+
 Weights begin at random places of the intervals that are rounded to their integers (dither). From
 the middle, where the file has them, a change below half a step would not count at all, and most
 changes of a short training are smaller. With dither, a change by a fraction of a step changes the
@@ -27,7 +32,6 @@ from odt.kernels.geometry.quantize import (
 )
 from odt.kernels.rows.opdef import Array
 
-INT4 = (-8, 7)
 ROUNDING = 1e-6  # relative rounding errors of scales
 DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval
 
@@ -39,18 +43,18 @@ class WeightQuantization:
     Attributes:
         first: quantization in the file.
         dtype: type of the integers.
-        is_int4: whether the file packs two of them into a byte.
+        bits: bits of an integer if the file packs several into a byte: 2 or 4; otherwise 0.
     """
 
     first: Quantization
     dtype: np.dtype[np.integer]
-    is_int4: bool = False
+    bits: int = 0
 
     @property
     def limits(self) -> Limits:
         """The smallest and the largest integer; int8 leaves out −128 if zero points are 0."""
-        if self.is_int4:
-            return INT4
+        if self.bits:
+            return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         lo, hi = limits(self.dtype)
         return (-hi, hi) if self.is_symmetric else (lo, hi)
 
@@ -59,9 +63,16 @@ class WeightQuantization:
         """Whether integers are signed, and zero points are 0."""
         return self.dtype.kind == "i" and not self.first.zero_point.any()
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the scales of the file stay, and weights beyond them are clipped."""
+        return self.bits == 2 or bool(self.first.blocks)
+
     def fitted(self, w: Array) -> Quantization:
         """Returns the quantization that fits weights."""
         first, (lo, hi) = self.first, self.limits
+        if self.is_fixed:
+            return first
         has_one_scale = first.scale.size == 1
         axes = tuple(k for k in range(w.ndim) if has_one_scale or k != first.axis)
         least, most = w.min(axis=axes).reshape(-1), w.max(axis=axes).reshape(-1)
@@ -87,9 +98,11 @@ class WeightQuantization:
 
         Allocates nothing that grows with w, except one value for each channel.
         """
-        scale, zero_point = self.fitted(w).along_axis(w.ndim)
-        round_to_steps(w, scale, zero_point, self.limits, out)
-        steps_to_real(out, scale, zero_point, out)
+        fitted = self.fitted(w)
+        scale, zero_point = fitted.along_axis(w.ndim)
+        rounded = fitted.rows(out)
+        round_to_steps(fitted.rows(w), scale, zero_point, self.limits, rounded)
+        steps_to_real(rounded, scale, zero_point, rounded)
 
     def dither(self, w: Array, noise: Array) -> None:
         """Moves weights of the file to other places of the intervals that are rounded to them.
@@ -101,6 +114,7 @@ class WeightQuantization:
             noise: numbers from 0 to 1 in the shape of w, which are overwritten.
         """
         scale, zero_point = self.first.along_axis(w.ndim)
+        w, noise = self.first.rows(w), self.first.rows(noise)
         lo, hi = self.limits
         round_to_steps(w, scale, zero_point, self.limits, w)
         np.multiply(noise, DITHER, out=noise)

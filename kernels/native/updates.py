@@ -5,6 +5,7 @@ dropout, round weights or keep them as integers, and let workers meet.
 """
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,13 +131,16 @@ def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> 
     scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
     zero_points = None if quantization.is_symmetric else zeros
     sizes = _units(w, first)
-    return bind("round_units", w, out, scales, zero_points, *sizes, float(lo), float(hi))
+    form = *sizes, float(lo), float(hi), int(quantization.is_fixed)
+    return bind("round_units", w, out, scales, zero_points, *form)
 
 
 def _units(a: Array, first: Quantization) -> tuple[int, int, int]:
     """Returns the sizes of an array as (outer, units, inner), where each unit has a scale."""
     units = first.scale.size
     inner = int(np.prod(a.shape[first.axis + 1 :])) if units > 1 else a.size
+    if first.blocks:
+        inner = math.prod(first.blocks)
     return a.size // max(units * inner, 1), units, inner
 
 

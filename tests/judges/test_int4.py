@@ -12,7 +12,7 @@ from support.judges import litert
 import odt
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.reader import read_model
-from odt.core.model.int4 import pack_int4, unpack_int4
+from odt.core.model.packed_integers import pack_integers, unpack_constants
 from odt.kernels.rows.opdef import Array
 
 SIZE, CHANNELS, UNITS = 6, 3, 5
@@ -25,7 +25,7 @@ def as_int4(b: QuantizedBuilder, i: int, scales: list[float]) -> int:
     tensor = b.graph.tensors[i]
     integers = b.rng.integers(-8, 8, tensor.shape).astype(np.int8)
     integers.flat[0] = -8
-    tensor.buffer, tensor.type = b.add_buffer(pack_int4(integers).tobytes()), INT4
+    tensor.buffer, tensor.type = b.add_buffer(pack_integers(integers, 4).tobytes()), INT4
     b.quantize(i, scales, [0] * len(scales))
     return i
 
@@ -85,7 +85,7 @@ def integers(path: Path) -> list[Array]:
     graph = read_model(path).graph
     return [
         b.data
-        for a, b in zip(graph.tensors, unpack_int4(graph).tensors, strict=True)
+        for a, b in zip(graph.tensors, unpack_constants(graph).tensors, strict=True)
         if a.spec.dtype.names == ("INT4",) and b.data is not None
     ]
 

@@ -1,5 +1,7 @@
 """Scales of weights that train: those of the file, until weights exceed them."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,22 @@ def test_a_scale_grows_with_the_largest_weight_of_its_channel_alone() -> None:
     np.testing.assert_allclose(fake_quantized(quantization, w), w, atol=0.01)
 
 
+def test_scales_of_2_bits_and_of_blocks_stay() -> None:
+    scale = np.array([0.5, 0.25], np.float32)
+    w = np.array([[-3.0, 0.3, 1.5], [0.2, 0.1, -0.4]], np.float32)
+    two = WeightQuantization(Quantization(scale, np.zeros(2, np.int64), 0), INT8, 2)
+    integers, first = two.quantize(w)
+    assert integers.tolist() == [[-2, 1, 1], [1, 0, -2]]
+    np.testing.assert_array_equal(first.scale, scale)
+    blocks = Quantization(scale, np.zeros(2, np.int64), 0, (1, 2))
+    four = WeightQuantization(blocks, INT8, 4)
+    w = np.array([[-5.0, 0.3, 1.5, 3.0]], np.float32)
+    integers, first = four.quantize(w)
+    assert integers.tolist() == [[-8, 1, 6, 7]]
+    np.testing.assert_array_equal(first.scale, scale)
+    np.testing.assert_array_equal(fake_quantized(four, w), [[-4.0, 0.5, 1.5, 1.75]])
+
+
 def test_channels_may_be_along_the_last_axis() -> None:
     quantization = per_channel(0.01, 0.01, axis=3)
     w = np.array([[[[5.08, 0.3]], [[-1.0, 1.27]]]], np.float32)
@@ -150,16 +168,24 @@ def test_compiled_weights_have_the_bits_of_numpy(
         ((40, 70), 0, 1),
     ],
 )
-@pytest.mark.parametrize("kind", ["int8", "int4", "uint8", "int8 with zero points", "int16"])
+@pytest.mark.parametrize(
+    "kind", ["int8", "int4", "int2", "int4 in blocks", "uint8", "int8 with zero points", "int16"]
+)
 def test_compiled_rounding_gives_the_bits_of_numpy(
     kind: str, shape: tuple[int, ...], axis: int, units: int, spread: float
 ) -> None:
     rng = np.random.default_rng(4)
-    dtype = np.dtype(kind.split(maxsplit=1)[0].replace("int4", "int8"))
+    name, *form = kind.split()
+    bits = {"int4": 4, "int2": 2}.get(name, 0)
+    dtype = np.dtype("int8" if bits else name)
+    blocks: tuple[int, ...] = ()
+    if form == ["in", "blocks"]:
+        blocks = (*[1] * (len(shape) - 1), shape[-1] // 7 if shape[-1] % 7 == 0 else shape[-1])
+        units, axis = math.prod(shape) // blocks[-1], 0
     scale = rng.uniform(0.01, 0.1, units).astype(np.float32)
     zero = rng.integers(3, 9, units) if kind in ("uint8", "int8 with zero points") else scale * 0
-    first = Quantization(scale, zero.astype(np.int64), axis)
-    quantization = WeightQuantization(first, dtype, kind == "int4")
+    first = Quantization(scale, zero.astype(np.int64), axis, blocks)
+    quantization = WeightQuantization(first, dtype, bits)
     most = quantization.limits[1] * float(scale.max())
     w = rng.normal(0, spread * most / 3, shape).astype(np.float32)
     out = np.full_like(w, np.nan)

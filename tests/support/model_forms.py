@@ -16,7 +16,7 @@ import numpy as np
 from odt.core.export.record_metadata import LABELS, encode_metadata, labels_entry
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.flatbuffer.tflite_metadata import NAME
-from odt.core.model.int4 import pack_int4
+from odt.core.model.packed_integers import pack_integers
 from odt.kernels.rows.opdef import Array
 from support.integer_files import QuantizedBuilder
 from support.sparse_files import add_sparse, sparse_parameters
@@ -127,7 +127,7 @@ class Int4(Form):
         scale = abs(values).max(axis=tuple(range(1, values.ndim)), keepdims=True) / 7
         integers = np.rint(values / scale).astype(np.int8)
         i = self.add_tensor(
-            values.shape, "int8", name, self.add_buffer(pack_int4(integers).tobytes())
+            values.shape, "int8", name, self.add_buffer(pack_integers(integers, 4).tobytes())
         )
         self.graph.tensors[i].type = code_of("TensorType", "INT4")
         self.quantize(i, [*map(float, scale.ravel())], [0] * scale.size)

@@ -239,9 +239,10 @@ KERNEL(scale_by, (float *a /* (n) */, int64_t n, const double *factor /* (1) */)
 KERNEL(move_statistics,
        (float *mean /* (n) */, float *variance /* (n) */, const float *center /* (n) */,
         const float *inv /* (n) */, int64_t n, float momentum, float rest, float epsilon))
-KERNEL(round_units, (const float *w /* (outer, units, inner) */, float *y /* as w */,
-                     const float *scales /* (units) */, const float *zeros /* (units) */,
-                     int64_t outer, int64_t units, int64_t inner, float lo, float hi))
+KERNEL(round_units,
+       (const float *w /* (outer, units, inner) */, float *y /* as w */,
+        const float *scales /* (units) */, const float *zeros /* (units) */, int64_t outer,
+        int64_t units, int64_t inner, float lo, float hi, int64_t fixed))
 
 KERNEL(update_integers,
        (uint8_t *q /* (n) */, const float *g /* (n) */, float *a /* (n), or null */,

@@ -170,7 +170,7 @@ static void F(widen)(const float *a, int64_t n, float *range) {
 typedef struct {
   const float *w, *scales, *zeros;
   float *y, lo, hi;
-  int64_t outer, units, inner;
+  int64_t outer, units, inner, fixed;
 } F(rounding_job);
 
 /* Returns the scale of a unit with which integers from lo to hi cover its range, and sets *zero,
@@ -195,7 +195,7 @@ static void F(round_part)(void *job, int part, int parts) {
   int64_t last = chunk_begin(c.units, part + 1, parts), row = c.units * c.inner;
   for (int64_t u = chunk_begin(c.units, part, parts); u < last; u++) {
     float range[2] = {0}, zero = c.zeros ? c.zeros[u] : 0;
-    for (int64_t at = u * c.inner; at < c.outer * row; at += row)
+    for (int64_t at = u * c.inner; at < c.outer * row && !c.fixed; at += row)
       F(widen)(c.w + at, c.inner, range);
     float scale = F(fitted)(range, c.scales[u], c.zeros ? &zero : 0, c.lo, c.hi);
     float inverse = 1 / scale, lo = c.lo - zero, hi = c.hi - zero;
@@ -211,11 +211,12 @@ static void F(round_part)(void *job, int part, int parts) {
 }
 
 /* Rounds weights to the numbers that integers from lo to hi represent, with scale and zero point of
-   each unit: those of the file, or the next ones that fit the weights. zeros may be null: they stay
-   0. */
+   each unit: those of the file, or the next ones that fit the weights, unless they are fixed. zeros
+   may be null: they stay 0. */
 void F(round_units)(const float *w, float *y, const float *scales, const float *zeros,
-                    int64_t outer, int64_t units, int64_t inner, float lo, float hi) {
-  F(rounding_job) c = {w, scales, zeros, y, lo, hi, outer, units, inner};
+                    int64_t outer, int64_t units, int64_t inner, float lo, float hi,
+                    int64_t fixed) {
+  F(rounding_job) c = {w, scales, zeros, y, lo, hi, outer, units, inner, fixed};
   int parts = parallel_parts(outer * units * inner * 4);
   parallel_for(F(round_part), &c, units < parts ? (int)units : parts);
 }

@@ -199,7 +199,10 @@ def describe_quantization(model: Model) -> list[str]:
     for i, quantization in sorted(model.quantization.items()):
         spec = shape_and_dtype(model.graph.tensors[i].spec)
         scales = _range(quantization.scale)
-        if quantization.scale.size > 1:
+        if quantization.blocks:
+            blocks = "×".join(map(str, quantization.blocks))
+            scales += f" ({quantization.scale.size} blocks of {blocks})"
+        elif quantization.scale.size > 1:
             scales += f" ({quantization.scale.size} along axis {quantization.axis})"
         rows.append(("  " + spec, _label(model.graph, i), scales, _range(quantization.zero_point)))
     return ["quantization:", *table(rows)] if model.quantization else []

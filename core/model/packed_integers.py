@@ -1,0 +1,54 @@
+"""Constants of 2 and 4 bits, of which a byte holds several: as int8 in graphs, packed in files."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.model.graph import MAX_NAME, Graph, Tensor
+from odt.errors import ModelError, one_line
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+BITS = {"INT2": 2, "INT4": 4}  # of the types of the schema
+
+
+def packed_bits(tensor: Tensor) -> int:
+    """Returns the bits of the integers that a constant of the file packs into bytes, or 0."""
+    names = tensor.spec.dtype.names
+    return BITS.get(names[0], 0) if tensor.data is not None and names else 0
+
+
+def unpack_constants(graph: Graph) -> Graph:
+    """Returns a graph with int8 constants for those of 2 and 4 bits."""
+    if not any(map(packed_bits, graph.tensors)):
+        return graph
+    return replace(graph, tensors=tuple(_unpack(graph, t) for t in graph.tensors))
+
+
+def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
+    """Returns a tensor with int8 values if it is a packed constant."""
+    bits = packed_bits(tensor)
+    if not bits:
+        return tensor
+    assert tensor.data is not None
+    size = tensor.spec.size
+    nbytes = -(-size * bits // 8)
+    if tensor.data.size != nbytes:
+        raise ModelError(
+            f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int{bits} values need "
+            f"{nbytes} bytes, but got {tensor.data.size}."
+        )
+    # Each integer of a byte in the upper bits, the lowest first; >> of int8 keeps the sign.
+    left = [tensor.data << shift for shift in range(8 - bits, -1, -bits)]
+    integers = np.stack(left, axis=1).view(np.int8) >> (8 - bits)
+    data = integers.reshape(-1)[:size].reshape(tensor.spec.shape)
+    data.flags.writeable = False
+    return replace(tensor, spec=TensorSpec(tensor.spec.shape, np.dtype(np.int8)), data=data)
+
+
+def pack_integers(integers: Array, bits: int) -> Array:
+    """Returns integers of 2 or 4 bits, packed into bytes, the first in the lowest bits."""
+    values = integers.reshape(-1)
+    count = 8 // bits
+    padded = np.append(values, np.zeros(-values.size % count, np.int8)).view(np.uint8)
+    places = (padded & (2**bits - 1)).reshape(-1, count) << np.arange(0, 8, bits, dtype=np.uint8)
+    return np.asarray(np.bitwise_or.reduce(places, axis=1))

@@ -1,0 +1,31 @@
+"""LiteRT as judge of files with weights of 2 bits, and of 4 bits in blocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.judges import litert
+from support.packed_files import dense_file
+
+import odt
+
+RUN_BY_LITERT = [(2, 0), (4, 0), (4, 32), (4, 64)]  # bits, block
+
+
+@pytest.mark.parametrize(("bits", "block"), RUN_BY_LITERT)
+def test_litert_computes_a_trained_layer(bits: int, block: int, tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    path.write_bytes(dense_file(bits, block, shape=(6, 128))[0])
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(64, 128)).astype(np.float32)
+    y = rng.normal(size=(64, 6)).astype(np.float32)
+    with odt.Trainer(path, loss="mean_squared_error", batch_size=16, learning_rate=0.01) as trainer:
+        ours = trainer.predict(x)
+        # LiteRT rounds the activations of such layers to 8 bits.
+        assert np.abs(ours - litert(path, [x])[0]).max() < 0.02 * np.abs(ours).max()
+        trainer.fit(x, y, epochs=8, seed=1)
+        trainer.export(out)
+        ours = trainer.predict(x)
+        assert np.abs(ours - litert(out, [x])[0]).max() < 0.02 * np.abs(ours).max()
+        trainer.export(out, float_weights=True)
+        np.testing.assert_allclose(litert(out, [x])[0], ours, rtol=1e-3, atol=1e-4)
