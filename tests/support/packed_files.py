@@ -11,7 +11,8 @@ def packed_bytes(integers: Array, bits: int) -> bytes:
     """Integers of a few bits, packed into bytes, the first in the lowest bits."""
     values = [int(v) % 2**bits for v in integers.reshape(-1)]
     whole = sum(v << bits * k for k, v in enumerate(values))
-    return whole.to_bytes(-(-len(values) * bits // 8), "little")
+    packed: bytes = whole.to_bytes(-(-len(values) * bits // 8), "little")
+    return packed
 
 
 class PackedBuilder(ModelBuilder):
