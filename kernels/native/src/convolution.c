@@ -4,6 +4,7 @@
    bias, clamp or ReLU mask as an epilogue in registers: forward pass and input gradient.
    filter_sums: dw = Σ dy window(x) and db = Σ dy: filter and bias gradient. */
 
+#include "loops.h"
 #include "window_blocks.h"
 
 #define WIDE_BAND 1024 /* results of a band: borders of many rows together fill tiles */
@@ -43,6 +44,26 @@ static void list_tiles(const window_walk *g, const float *x, const float *zeros,
 static int collide(const float *const *rows, int count) {
   return count > 1 && (rows[1] - rows[0]) % 128 == 0;
 }
+
+#if USES_BLOCKS
+/* Pixels in even steps in x and in y. */
+typedef struct {
+  int64_t x_step, y_step;
+  int first, count;
+} pixel_run;
+
+/* Lists runs of pixels, and a last one of none. */
+static void list_runs(const float *const *in, const int64_t *out, int pixels, pixel_run *runs) {
+  for (int p = 0; p < pixels;) {
+    pixel_run run = {0, 0, p++, 1};
+    if (p < pixels) run.x_step = in[p] - in[p - 1], run.y_step = out[p] - out[p - 1];
+    for (; p < pixels && in[p] - in[p - 1] == run.x_step && out[p] - out[p - 1] == run.y_step; p++)
+      run.count++;
+    *runs++ = run;
+  }
+  runs->count = 0;
+}
+#endif
 
 /* Rows of a tile side by side. */
 typedef struct {

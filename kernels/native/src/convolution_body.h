@@ -213,7 +213,7 @@ static void F(correlate_dots)(const tap_loops *t, const float *const *in, const 
 
 /* Whether units are so few that vectors are better filled along the depth of the weights, which lie
    in the order of the taps: those of a transposed convolution are in reverse. */
-static int F(uses_dots)(const window_walk *g) {
+static LEAF int F(uses_dots)(const window_walk *g) {
   return pitch(g->col_weights, g->taps_w) >= 0 && pitch(g->row_weights, g->taps_h) >= 0 &&
          g->units <= 3 && g->depth_stride == 1 && g->depth >= LANES &&
          g->taps_w * g->depth >= 4 * LANES && g->unit_stride == g->taps_h * g->taps_w * g->depth;

@@ -36,16 +36,44 @@ FILTER_TILE(filter_row, 1, 3)
 #endif
 #undef FILTER_TILE
 
-/* Copies n vectors of each row side by side. */
-static const float *const *F(copy_rows)(near_rows *to, const float *const *from, int count,
-                                        int64_t at, int64_t n) {
+#if USES_BLOCKS
+/* The same for two vectors, and for every MR of `units` units, from pixels in runs of even steps,
+   whose addresses need no loads. */
+static __attribute__((noinline)) void F(filter_runs)(const pixel_run *runs, const float *const *in,
+                                                     const float *dy, const int64_t *out,
+                                                     const int64_t *at, float *sums, int64_t step,
+                                                     const int64_t *to, int64_t units, int first) {
+  const pixel_run one = runs[0];
+  const float *x = in[0];
+  int64_t from = out[0];
+  for (; units >= MR; units -= MR, dy += MR, sums += MR * step) {
+    F(tile) acc;
+    const pixel_run *run = runs;
+    const float *a = dy + from, *b[2] = {x + at[0], x + at[1]};
+    int64_t x_step = one.x_step, dy_step = one.y_step;
+    int count = one.count;
+    if (first) F(tile_clear)(acc, MR, 2);
+    else F(tile_load)(acc, sums, step, to, MR, 2);
+    for (;;) {
+      FOUR_BLOCKS(u, count, , TILE_ADD_PRODUCT(acc, MR, 2, a[i], b[j]); ADVANCE(a, dy_step);
+                  UNROLL(j, 2, ADVANCE(b[j], x_step)));
+      if (!(count = (++run)->count)) break;
+      x_step = run->x_step, dy_step = run->y_step, a = dy + out[run->first];
+      UNROLL(j, 2, b[j] = in[run->first] + at[j]);
+    }
+    F(tile_store)(acc, sums, step, to, MR, 2);
+  }
+}
+#endif
+
+/* Copies n vectors of each row. */
+static void F(copy_rows)(near_rows *to, const float *const *from, int count, int64_t at,
+                         int64_t n) {
   float *row = to->values;
-  for (int p = 0; p < count; p++, row += n * LANES) {
+  for (int p = 0; p < count; p++, row += NR * LANES) {
     const float *x = from[p] + at;
     UNROLL(i, NR, if (i < n) F(store)(row + i * LANES, F(load)(x + i * LANES)));
-    to->rows[p] = row;
   }
-  return to->rows;
 }
 
 /* Adds a tile of pixels to the sums of `size` values for every unit from begin_at to end_at. The
@@ -60,26 +88,42 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
   const float *const *from = in;
   int copies =
       FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
+  if (copies) {
+    for (int p = 0; p < pixels; p++) near.rows[p] = near.values + p * NR * LANES;
+    from = near.rows;
+  }
+#if USES_BLOCKS
+  pixel_run runs[PIXELS + 1];
+  list_runs(from, out, pixels, runs);
+#endif
   for (int64_t j = 0, n; j < vectors; j += n) {
     int64_t at[NR], to[NR];
     n = F(vector_group)(vectors - j);
     UNROLL(i, NR, to[i] = F(vector_start)(j + i, size); at[i] = offset + to[i]);
     if (copies) {
-      from = F(copy_rows)(&near, in, pixels, at[0], n);
+      F(copy_rows)(&near, in, pixels, at[0], n);
       UNROLL(i, NR, at[i] = i * LANES);
     }
-    for (int64_t o = begin_at; o < end_at;) {
+    int64_t o = begin_at;
+#if USES_BLOCKS
+    if (n == 2) {
+      F(filter_runs)(runs, from, dy + o, out, at, sums + o * step, step, to, end_at - o, first);
+      o = end_at - (end_at - o) % MR;
+    }
+#endif
+    while (o < end_at) {
       int64_t left = end_at - o, most = n == 1 ? WIDE_MR : n == 2 ? ROWS_OF(2) : MR;
       int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
       int64_t rows = left >= MR ? MR : 1;
       if (left >= most && (most == WIDE_MR || !split)) rows = most;
       for (int64_t i = o + rows; i < o + 2 * rows && i < end_at; i++)
         for (int v = 0; v < n; v++) __builtin_prefetch(sums + i * step + to[v]);
+      /* Where there are blocks, two vectors have fewer rows than MR left. */
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
       if (rows == 1) n == 1 ? RUN(F(filter_row1)) : n == 2 ? RUN(F(filter_row2)) : RUN(ROW3);
       else if (rows == MR)
-        n == 1 ? RUN(F(filter_rows1)) : n == 2 ? RUN(F(filter_rows2)) : RUN(ROWS3);
-      else n == 1 ? RUN(F(filter_wide1)) : RUN(WIDE2);
+        n == 1 || USES_BLOCKS ? RUN(F(filter_rows1)) : n == 2 ? RUN(F(filter_rows2)) : RUN(ROWS3);
+      else n == 1 || USES_BLOCKS ? RUN(F(filter_wide1)) : RUN(WIDE2);
 #undef RUN
       o += rows;
     }

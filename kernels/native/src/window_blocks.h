@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "target.h"
 #include "team.h"
 
 /* Results first to end along one axis, and the taps that their windows have inside the image. */
@@ -15,8 +16,8 @@ typedef struct {
 
 /* Returns the span that begins with result `first`: results whose windows have the same taps
    inside, which is from 0 to size − 1. Result k has its taps at start + k · stride + taps. */
-static inline window_span span_from(int64_t first, int64_t end, int64_t start, int64_t stride,
-                                    const int64_t *taps, int64_t count, int64_t size) {
+static LEAF window_span span_from(int64_t first, int64_t end, int64_t start, int64_t stride,
+                                  const int64_t *taps, int64_t count, int64_t size) {
   int64_t at = start + first * stride, a = 0, b = count;
   while (a < count && at + taps[a] < 0) a++;
   while (b > a && at + taps[b - 1] >= size) b--;
@@ -53,7 +54,7 @@ static inline walk_cursor walk_begin(const window_walk *g, int64_t band, int par
 }
 
 /* Advances to the next band. What a band reads should fit into the cache. */
-static inline int next_band(const window_walk *g, walk_cursor *at) {
+static LEAF int next_band(const window_walk *g, walk_cursor *at) {
   int64_t rows = at->end_row - at->next_row, cols = at->end_col - at->first_col;
   if (rows <= 0 || cols <= 0) return 0;
   int64_t many = cols < at->band ? at->band / cols : 1, first = at->next_row % g->rows;
