@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from odt.core.options.option import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
-INDENT = " " * 12  # of an argument in the docstring of a method
+WIDTH = 88  # of the lines of an argument without their indentation
 
 
 def row_keywords(rows: Mapping[str, Option], types: type) -> Callable[[F], F]:
@@ -26,10 +26,11 @@ def row_keywords(rows: Mapping[str, Option], types: type) -> Callable[[F], F]:
             for name, annotation in types.__annotations__.items()
         ]
         others = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-        text = "\n".join(map(_argument, rows.values()))
-        before, line, after = (method.__doc__ or "").partition(f"{INDENT}**steps: ")
+        before, line, after = (method.__doc__ or "").partition("**steps: ")
         assert line, "the docstring has no line for **steps"
-        method.__doc__ = before + text + "\n" + after.partition("\n")[2]
+        before, newline, indent = before.rpartition("\n")  # Python 3.13 removes indentation
+        text = "\n".join(_argument(row, indent) for row in rows.values())
+        method.__doc__ = before + newline + text + "\n" + after.partition("\n")[2]
         method.__signature__ = shown.replace(  # type: ignore[attr-defined]
             parameters=[*others, *keywords]
         )
@@ -38,8 +39,9 @@ def row_keywords(rows: Mapping[str, Option], types: type) -> Callable[[F], F]:
     return decorate
 
 
-def _argument(row: Option) -> str:
+def _argument(row: Option, indent: str) -> str:
     """The lines of an argument in a docstring."""
     default = f" Default: {row.shown_default}." if row.shown_default else ""
     text = f"{row.name}: {row.help}{default}"
-    return fill(text, 100, initial_indent=INDENT, subsequent_indent=f"{INDENT}    ")
+    width = WIDTH + len(indent)
+    return fill(text, width, initial_indent=indent, subsequent_indent=f"{indent}    ")
