@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.core.export.float_weights import removed_operators, with_float_weights
 from odt.core.export.format_edit import IDENTIFIERS, format_edit
+from odt.core.export.int4_filters import with_int4_filters
 from odt.core.export.own_activations import (
     needs_own_activations,
     new_positions,
@@ -49,6 +50,7 @@ from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.graph import Tensor
 from odt.core.model.model import ONNX, Model
+from odt.core.model.packed_integers import int2_filters
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.storage.atomic_files import write_atomically
@@ -100,6 +102,8 @@ def export_model(
     source = model
     source.check_file()
     model = inline(model)
+    if not float_weights and (filters := int2_filters(model)):
+        model = inline(with_int4_filters(model, filters))
     shared: list[SharedWeights] = []
     stored = weights
     scales = dict(quantizations or {})

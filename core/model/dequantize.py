@@ -20,7 +20,12 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.model import Model
-from odt.core.model.packed_integers import packed_bits, unpack_constants
+from odt.core.model.packed_integers import (
+    int2_as_int4,
+    int2_filters,
+    packed_bits,
+    unpack_constants,
+)
 from odt.core.model.quantization_rules import check_constants, has_quantized_activations
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
@@ -78,6 +83,7 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
     """
     check_constants(model)
     tensors_of_file, graph = model.graph.tensors, unpack_constants(model.graph)
+    as_int4 = int2_filters(model)
     model = replace(model, graph=graph)
     tensors = list(graph.tensors)
     nodes = []
@@ -93,7 +99,10 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         values.flags.writeable = False
         quantization = None
         places = graph.tensors[i].places
-        if packed_bits(tensors_of_file[i]):
+        if i in as_int4:
+            first = int2_as_int4(model.quantization[i])
+            quantization = WeightQuantization(first, np.dtype(np.int8), 4)
+        elif packed_bits(tensors_of_file[i]):
             quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
         if i in model.sparsity:
             places = model.sparsity[i].places

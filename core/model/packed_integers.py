@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.model.graph import MAX_NAME, Graph, Tensor
+from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Tensor
+from odt.core.model.model import Model
 from odt.errors import ModelError, one_line
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BITS = {"INT2": 2, "INT4": 4}  # of the types of the schema
@@ -15,6 +17,27 @@ def packed_bits(tensor: Tensor) -> int:
     """Returns the bits of the integers that a constant of the file packs into bytes, or 0."""
     names = tensor.spec.dtype.names
     return BITS.get(names[0], 0) if tensor.data is not None and names else 0
+
+
+def int2_filters(model: Model) -> frozenset[int]:
+    """Returns the constants of int2 with which a CONV_2D filters real numbers.
+
+    LiteRT 2.3.0 has no kernel for them and computes other numbers, so they train and are exported
+    as int4.
+    """
+    tensors = model.graph.tensors
+    layers = [n for n in model.graph.nodes if n.op == "CONV_2D" and len(n.inputs) > 1]
+    filters = {n.inputs[1] for n in layers if tensors[n.inputs[0]].spec.dtype == np.float32}
+    packed = (i for i in filters - {ABSENT} if packed_bits(tensors[i]) == 2)
+    quantization = model.quantization
+    return frozenset(i for i in packed if i in quantization and not quantization[i].blocks)
+
+
+def int2_as_int4(quantization: Quantization) -> Quantization:
+    """Returns the quantization of int4 that represents the numbers of int2 by integers 4 q."""
+    return replace(
+        quantization, scale=quantization.scale / 4, zero_point=quantization.zero_point * 4
+    )
 
 
 def unpack_constants(graph: Graph) -> Graph:

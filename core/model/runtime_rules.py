@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import prescribed_quantization
 from odt.core.model.model import Model
+from odt.core.model.packed_integers import int2_filters
 from odt.core.model.quantization_rules import ACTIVATIONS
 from odt.kernels.rows.quantized_index import QUANTIZED
 
@@ -23,6 +24,7 @@ EQUAL = frozenset(op for op, row in QUANTIZED.items() if row.checks_scales) - PR
 MOVED = frozenset(op for op, row in QUANTIZED.items() if row.same) - EQUAL
 WITHOUT_INTEGERS = frozenset(op for op, row in QUANTIZED.items() if row.refused)
 MAX_NAMES = 3  # operators that a note names
+REMEDY = "Quantize the float model again, or export with `float_weights=True`."
 
 
 def litert_note(model: Model) -> str:
@@ -38,10 +40,15 @@ def litert_note(model: Model) -> str:
             "moves integers where odt computes the numbers that they represent: "
             f"{_listed(different)}, between different scales"
         )
-    if not parts:
-        return ""
-    remedy = "Quantize the float model again, or export with `float_weights=True`."
-    return f"{model.path}: LiteRT {'; it '.join(parts)}. {remedy}"
+    notes = [f"LiteRT {'; it '.join(parts)}. {REMEDY}"] if parts else []
+    filters = int2_filters(model)
+    layers = [f"node {n.origin} ({n.op})" for n in model.graph.nodes if filters & {*n.inputs}]
+    if layers:
+        notes.append(
+            f"LiteRT computes other numbers from weights of int2 in {_listed(layers)}: trained "
+            "files have int4 there."
+        )
+    return f"{model.path}: {' '.join(notes)}" if notes else ""
 
 
 def _listed(names: list[str]) -> str:

@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.judges import litert
-from support.packed_files import dense_file
+from support.packed_files import convolution_file, dense_file
 
 import odt
+from odt.core.formats.reader import read_model
+from odt.core.model.packed_integers import unpack_constants
+from odt.errors import OdtWarning
 
 RUN_BY_LITERT = [(2, 0), (4, 0), (4, 32), (4, 64)]  # bits, block
 
@@ -29,3 +32,28 @@ def test_litert_computes_a_trained_layer(bits: int, block: int, tmp_path: Path) 
         assert np.abs(ours - litert(out, [x])[0]).max() < 0.02 * np.abs(ours).max()
         trainer.export(out, float_weights=True)
         np.testing.assert_allclose(litert(out, [x])[0], ours, rtol=1e-3, atol=1e-4)
+
+
+def test_litert_computes_convolutions_that_were_int2(tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    data, real = convolution_file(2)
+    path.write_bytes(data)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(64, 6, 6, 4)).astype(np.float32)
+    y = rng.normal(size=(64, 4, 4, 5)).astype(np.float32)
+    with odt.Trainer(path, loss="mean_squared_error", batch_size=16, learning_rate=0.01) as trainer:
+        trainer.export(out)
+        model = read_model(out)
+        ((i, stored),) = model.quantization.items()
+        assert model.graph.tensors[i].spec.dtype.names == ("INT4",)
+        integers = unpack_constants(model.graph).tensors[i].data
+        assert integers is not None
+        np.testing.assert_array_equal(integers * stored.scale.reshape(-1, 1, 1, 1), real)
+        ours = trainer.predict(x)
+        assert np.abs(ours - litert(out, [x])[0]).max() < 0.02 * np.abs(ours).max()
+        with pytest.warns(OdtWarning, match=r"weights of int2 in node 0 \(CONV_2D\)"):
+            trainer.fit(x, y, epochs=8, seed=1)
+        trainer.export(out)
+        ours = trainer.predict(x)
+        assert np.abs(ours - litert(out, [x])[0]).max() < 0.02 * np.abs(ours).max()
+        np.testing.assert_allclose(odt.predict(out, x), ours, rtol=1e-4, atol=1e-5)
