@@ -29,6 +29,7 @@ def parameter_block(
     trainable_ops: Sequence[int] = (),
     origins: Mapping[str, str] | None = None,
     hyper_parameters: Mapping[str, object] | None = None,
+    lowers_rate: bool = False,
 ) -> str:
     """Formats the training parameters as onert_train prints them before the first step.
 
@@ -43,6 +44,7 @@ def parameter_block(
         trainable_ops: positions of the trainable operators.
         origins: source of each value, printed after it.
         hyper_parameters: hyper-parameters of the optimizer, one line each; onert_train prints none.
+        lowers_rate: whether the first steps may choose a lower learning rate.
     """
     origins_by_name = origins or {}
 
@@ -52,10 +54,11 @@ def parameter_block(
     positions = ""
     if num_of_trainable_ops == OTHERS:
         positions = f" = operators {', '.join(map(str, trainable_ops))}"
+    rate = f"{learning_rate:g} or lower" if lowers_rate else f"{learning_rate:g}"
     return "\n".join(
         [
             "== training parameter ==",
-            f"- learning_rate        = {learning_rate:g}{note('learning_rate')}",
+            f"- learning_rate        = {rate}{note('learning_rate')}",
             f"- batch_size           = {batch_size}{note('batch_size')}",
             f"- loss_info            = {{loss = {_words(loss)}, reduction = {_words(reduction)}}}"
             + note("loss", "reduction"),

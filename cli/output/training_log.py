@@ -80,6 +80,7 @@ class TrainingLog(ProgressBar):
             trainable_ops=core.info.trainable_ops or (),
             origins=session.recipe.origins if verbose else None,
             hyper_parameters=values.hyper_parameters if verbose else None,
+            lowers_rate=session.may_lower_rate,
         )
         click.echo(block)
         if core.info.schedule:

@@ -127,6 +127,7 @@ def test_the_command_chooses_the_same_rate(trained: dict[int, Path], tmp_path: P
     words += ["--export-circle", tmp_path / "out.circle"]
     done = CliRunner().invoke(main, [*map(str, words)])
     assert done.exit_code == 0, done.output
+    assert "\n- learning_rate        = 0.001 or lower\n" in done.stdout
     one, _ = fit(trained[30], 30, epochs=2)
     assert f"The learning rate is {one.learning_rate:g}, not 0.001; --learning-rate" in done.stderr
     assert f'"learning_rate": {one.learning_rate}' in (tmp_path / "run/log.jsonl").read_text()

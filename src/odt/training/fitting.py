@@ -460,7 +460,7 @@ class Fit:
         is_trained = highest < 1
         is_new = loss >= NEW * constant  # False for NaN: a constant loss that is unknown
         usual = rate = core.info.learning_rate
-        if not (is_new or session.rate_is_chosen or session.resume.checkpoint):
+        if session.may_lower_rate and not is_new:
             rate = choose_rate(core, data, numbers, steps, highest)
         session.rate_is_chosen = True
         before = start.validation or start.training

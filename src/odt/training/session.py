@@ -408,6 +408,12 @@ class Session(Closing):
             is_default = origin == "default"
         return is_default and not self.rate_is_set and not self.recipe.info.schedule
 
+    @property
+    def may_lower_rate(self) -> bool:
+        """Whether `fit` may choose a lower rate than the default before its first epoch."""
+        undoes = self.build().undo is not None
+        return undoes and not self.rate_is_chosen and self.resume.checkpoint is None
+
     def device_options(self) -> dict[str, Any]:
         """Returns the options that neither checkpoints nor circle+ files hold, by argument."""
         info = self.recipe.info
