@@ -3,21 +3,28 @@
 The standard decorator writes eight methods for each class and compiles them: 0.3 ms a class, which
 was half the time of `import odt`. Here all classes share the methods, which read the list of
 fields; everything else is the standard decorator's. Type checkers see the standard one. An instance
-takes up to 1.5 µs more: 20 ms in a search for plans that fit a memory budget, which takes 480 ms.
+takes up to 1.5 µs more, so that a class of which many instances are made gets an `__init__` of its
+own: a plan of 2,000 layers has 100,000 instances.
 """
 
 from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
 from dataclasses import dataclass as standard
+from dataclasses import replace as standard_replace
 from inspect import Parameter, Signature
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "replace"]
+
+MANY = 200  # instances, after which a class gets an `__init__` of its own
 
 _set = object.__setattr__
 
 
 def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+    if not next(self._early, False):
+        _write_init(type(self))
     values = args
     if kwargs or len(args) != self._positional:
         values = _with_defaults(self, args, kwargs)
@@ -25,6 +32,26 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
         store(self, value)
     if hasattr(self, "__post_init__"):
         self.__post_init__()
+
+
+def _write_init(cls: Any) -> None:
+    """Gives a class an `__init__` of its own, which takes a third of the time of the shared one.
+
+    Not to classes with factories or keyword-only parameters, of which few instances are made, nor
+    to those of the API, which say what to write instead of a wrong argument.
+    """
+    cls._early = repeat(True)
+    if cls._positional is None or cls._factories or hasattr(cls, "_refuse"):
+        return
+    names = [*cls._parameters]
+    parameters = [f"{n}=_defaults[{n!r}]" if n in cls._defaults else n for n in names]
+    lines = [f"def __init__({', '.join(['self', *parameters])}):"]
+    lines += [f" _store_{name}(self, {name})" for name in names]
+    lines += [" self.__post_init__()"] if hasattr(cls, "__post_init__") else [" pass"]
+    stores = zip((f"_store_{name}" for name in names), cls._stores, strict=True)
+    namespace = {"_defaults": cls._defaults, **dict(stores)}
+    exec("\n".join(lines), namespace)
+    cls.__init__ = namespace["__init__"]
 
 
 def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -158,6 +185,7 @@ def _with_slots(cls: Any) -> Any:
         "_defaults_in_order": tuple(f.default for f in members if f.init),
         "_defaults": {f.name: f.default for f in members if f.default is not MISSING},
         "_factories": factories,
+        "_early": repeat(True, MANY),
         "_compared": _getter(compared),
         "_hashed": _getter(hashed),
     }
@@ -171,9 +199,20 @@ def _with_slots(cls: Any) -> Any:
     return new_class
 
 
+def _replace(obj: Any, /, **changes: Any) -> Any:
+    """Does what the standard `replace` does, in a third of the time."""
+    cls = type(obj)
+    if vars(cls).get("_positional") is None or not cls._parameters >= changes.keys():
+        return standard_replace(obj, **changes)
+    values = {name: getattr(obj, name) for name in cls._parameters}
+    values.update(changes)
+    return cls(*values.values())
+
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass, replace
 else:
+    replace = _replace
 
     def dataclass(*, frozen, slots):
         """Returns the decorator."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import odt.dataclass as ours
 from odt.dataclass import dataclass
 
 
@@ -142,3 +143,55 @@ def test_arguments_and_defaults_have_their_places(
 def test_other_arguments_are_type_errors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         Positional(*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Frequent:
+    """A class of which many instances are made."""
+
+    a: Any
+    b: int = 3
+    c: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", self.b + 1)
+
+
+def test_the_init_of_a_frequent_class_does_what_the_shared_one_did() -> None:
+    shared = Frequent.__init__
+    before = Frequent(1), Frequent(1, b=2), Frequent(b=2, a=ARRAY)
+    for k in range(ours.MANY):
+        Frequent(k)
+    assert Frequent.__init__ is not shared
+    after = Frequent(1), Frequent(1, b=2), Frequent(b=2, a=ARRAY)
+    for old, new in zip(before, after, strict=True):
+        assert old.a is new.a
+        assert (old.b, old.c) == (new.b, new.c)
+    assert before[0] == after[0]
+    for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 1}), ((1,), {"a": 1})):
+        with pytest.raises(TypeError):
+            Frequent(*args, **kwargs)
+    with pytest.raises(FrozenInstanceError):
+        after[0].a = 2
+
+
+@pytest.mark.parametrize(
+    ("old", "changes"),
+    [
+        (Ours(1, "x", d=2.5), {"a": 5}),
+        (Standard(1), {"b": "y"}),
+        (Positional(1, ARRAY), {"d": "x", "a": 2}),
+        (Frequent(1), {"b": 7}),
+    ],
+)
+def test_replace_does_what_the_standard_one_does(old: Any, changes: dict[str, Any]) -> None:
+    result, expected = ours.replace(old, **changes), replace(old, **changes)
+    assert type(result) is type(expected)
+    assert all(getattr(result, f.name) is getattr(expected, f.name) for f in fields(old))
+    with pytest.raises(TypeError):
+        ours.replace(old, z=1)
+
+
+def test_replace_refuses_fields_that_are_computed() -> None:
+    with pytest.raises(ValueError, match="field c is declared with init=False"):
+        ours.replace(Frequent(1), c=1)
