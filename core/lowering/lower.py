@@ -93,6 +93,13 @@ class LoweredGraphs:
         """Raises UnsupportedError, as `at_file_batch` does."""
         _ = self.at_file_batch
 
+    def check_single(self) -> None:
+        """Raises UnsupportedError if the graph cannot be lowered for one sample."""
+        if self.file_batch == 1:
+            self.check()
+        else:
+            self.at(1)
+
     def at(self, batch: int) -> LoweredGraph:
         """Returns the graph for a number of samples, on which its nodes do not depend.
 

@@ -1,9 +1,35 @@
 """The sample axis of a lowered graph: nodes that mix samples, and the spec of one sample."""
 
+from collections.abc import Collection
+
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import TensorSpec, always
+
+
+def batched_tensors(graph: LoweredGraph, inputs: Collection[int] = ()) -> set[int]:
+    """Returns the tensors with a part for each sample.
+
+    They depend on the graph's inputs, or repeat a constant for each sample.
+
+    Args:
+        graph: the graph.
+        inputs: further tensors that are filled for each batch.
+    """
+    batched = {*graph.inputs, *inputs}
+    for node in graph.nodes:
+        if not batched.isdisjoint(node.inputs) or _repeats(graph, node):
+            batched.update(node.outputs)
+    return batched
+
+
+def _repeats(graph: LoweredGraph, node: Node) -> bool:
+    """Whether a node repeats a constant for each sample (`batch_samples`)."""
+    if node.op != "BROADCAST_TO" or graph.samples == 1:
+        return False
+    x, y = (graph.tensors[i].spec.shape for i in (node.inputs[0], node.outputs[0]))
+    return y[:1] == (graph.samples,) and len(x) < len(y)
 
 
 def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:

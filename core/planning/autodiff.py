@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from odt.core.data.protocol import Scales
 from odt.core.lowering.binding import (
     bind_inputs,
     bind_operands,
@@ -26,18 +27,28 @@ from odt.core.lowering.normalize.batch_statistics import (
 )
 from odt.core.lowering.normalize.dropout import Mask, add_dropout
 from odt.core.lowering.normalize.unread import without_unread
-from odt.core.lowering.sample_axis import nodes_mixing_batch
+from odt.core.lowering.sample_axis import batched_tensors, nodes_mixing_batch
 from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.gradient_flow import GradientFlow
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import trainable_tensors
+from odt.errors import ShapeError
 from odt.kernels.families.copies import ZERO
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.native.library import compiled_of
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.opdef import BIAS_GRADIENT, Arithmetic, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.rows.opdef import (
+    BIAS_GRADIENT,
+    Arithmetic,
+    Attrs,
+    Compiled,
+    Kernel,
+    OpDef,
+    Specs,
+    TensorSpec,
+)
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -85,6 +96,7 @@ class _Builder:
         graph: the graph.
         masks: masks of dropout.
         filled: tensors that a run fills before it computes.
+        batched: tensors with a part for each sample.
         entries, values: of the plan.
         parameters: tensors that train.
         channels: output channels that train, by tensor of a filter that trains in part.
@@ -106,6 +118,7 @@ class _Builder:
         self.graph = graph
         self.masks = tuple(masks)
         self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
+        self.batched = batched_tensors(graph, self.filled)
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
@@ -169,7 +182,9 @@ class _Builder:
                 region = Region.PARAMETER if i in self.parameters else Region.CONSTANT
             else:
                 region = Region.INPUT if i in self.filled else Region.ARENA
-            self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
+            spec = self.graph.tensors[i].spec
+            growth = self._growth(spec, i)
+            self.values[name] = Value(name, spec, region, tensor=i, growth=growth)
         return name
 
     def _seen(self, needed: Sequence[Node], needs_gradient: set[int]) -> Iterator[tuple[int, str]]:
@@ -189,15 +204,45 @@ class _Builder:
         return self.graph.tensors[i].spec.has_gradient
 
     def _new(
-        self, name: str, spec: TensorSpec, region: Region = Region.ARENA, base: str | None = None
+        self,
+        name: str,
+        spec: TensorSpec,
+        region: Region = Region.ARENA,
+        base: str | None = None,
+        growth: int = 0,
     ) -> str:
         assert name not in self.values, name
-        self.values[name] = Value(name, spec, region, base)
+        self.values[name] = Value(name, spec, region, base, growth=growth)
         return name
+
+    def _growth(self, spec: TensorSpec, tensor: int | None = None) -> int:
+        """Returns the bytes that each sample adds to values.
+
+        Args:
+            spec: spec of the values.
+            tensor: tensor of the graph that has as many samples; None for all of the batch.
+        """
+        if tensor is not None and tensor not in self.batched:
+            return 0
+        return spec.nbytes // self.graph.samples
 
     def _specs(self, arrays: Mapping[str, str]) -> dict[str, TensorSpec]:
         """Returns the specs of values, by name in a row."""
         return {name: self.values[value].spec for name, value in arrays.items()}
+
+    def _workspace_of_one(
+        self, kernel: Kernel | Compiled, attrs: Attrs, arrays: Mapping[str, str]
+    ) -> Specs:
+        """Returns the specs of a call's workspace for one sample, as far as they are known."""
+        specs = self._specs(arrays)
+        for name, value in arrays.items():
+            shape, dtype = specs[name].shape, specs[name].dtype
+            if self.values[value].growth and shape:
+                specs[name] = TensorSpec((shape[0] // self.graph.samples, *shape[1:]), dtype)
+        try:
+            return kernel.workspace(attrs, specs)
+        except ShapeError:  # attributes are for this number of samples
+            return {}
 
     def _call(
         self,
@@ -219,8 +264,13 @@ class _Builder:
         compiled = compiled_of(kernel, attrs, specs)
         scratch = (compiled or kernel).workspace(attrs, specs)
         number = len(self.entries)
-        for name, spec in scratch.items():
-            bound[name] = self._new(f"{number}.{name}", spec)
+        if scratch:
+            less = self._workspace_of_one(compiled or kernel, attrs, arrays)
+            for name, spec in scratch.items():
+                growth = self._growth(spec)
+                if name in less:
+                    growth = (spec.nbytes - less[name].nbytes) // max(self.graph.samples - 1, 1)
+                bound[name] = self._new(f"{number}.{name}", spec, growth=growth)
         names = tuple(reads), tuple(writes), tuple(scratch)
         if row is not None and (phase is Phase.FORWARD or len(reads) > 1):
             flops, arithmetic = row.flops(attrs, specs), row.arithmetic
@@ -239,7 +289,8 @@ class _Builder:
         for name, spec in row.aux(node.attrs, self._specs(arrays)).items():
             key = (node.outputs[0], name)
             if key not in self.aux:
-                self.aux[key] = self._new(f"t{node.outputs[0]}.{name}", spec)
+                y = node.outputs[0]
+                self.aux[key] = self._new(f"t{y}.{name}", spec, growth=self._growth(spec, y))
             arrays[name] = self.aux[key]
         return arrays
 
@@ -254,7 +305,8 @@ class _Builder:
             spec = self.graph.tensors[y].spec
             region = self.values[base].region
             at = self.values[base].at
-            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y, at=at)
+            growth = self._growth(spec, y)
+            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, y, at, growth)
             return
         if row.forward.cuts(node.attrs, specs) and self._cut(node, bound[row.forward.reads[0]]):
             return
@@ -269,7 +321,7 @@ class _Builder:
         at = base.at
         for y in node.outputs:
             spec = self.graph.tensors[y].spec
-            self.values[f"t{y}"] = Value(f"t{y}", spec, base.region, base.name, tensor=y, at=at)
+            self.values[f"t{y}"] = Value(f"t{y}", spec, base.region, base.name, y, at)
             at += spec.size
         return True
 
@@ -279,13 +331,17 @@ class _Builder:
         x = self.graph.tensors[loss.tensor].spec
         attrs = row.attrs(loss.options, {})
         arrays = self._loss_arrays(k, loss)
-        self._new(arrays["t"], LOSSES[loss.name].target(x), Region.INPUT)
-        self._new(arrays["scale"], TensorSpec(loss.scale_shape(x), x.dtype), Region.INPUT)
+        target = LOSSES[loss.name].target(x)
+        self._new(arrays["t"], target, Region.INPUT, growth=self._growth(target))
+        scale = TensorSpec(loss.scale_shape(x), x.dtype)
+        growth = 0 if loss.scales is Scales.BATCH else self._growth(scale)
+        self._new(arrays["scale"], scale, Region.INPUT, growth=growth)
         specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
         self._new(arrays["loss"], row.infer(attrs, specs)["loss"])
         specs["loss"] = self.values[arrays["loss"]].spec
         for name, spec in row.aux(attrs, specs).items():
-            self.aux[(-1 - k, name)] = arrays[name] = self._new(f"loss{k}.{name}", spec)
+            value = self._new(f"loss{k}.{name}", spec, growth=self._growth(spec))
+            self.aux[(-1 - k, name)] = arrays[name] = value
         self._call(f"loss {k} {loss.name}", Phase.FORWARD, row.forward, attrs, arrays)
         self.losses.append(arrays["loss"])
         self.targets.append(arrays["t"])
@@ -336,13 +392,15 @@ class _Builder:
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
         """Adds the call that computes values which several gradients of a node read."""
         for name, spec in row.shared(node.attrs, self._specs(arrays)).items():
-            arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
+            y = node.outputs[0]
+            arrays[name] = self._new(f"t{y}.{name}", spec, growth=self._growth(spec, y))
         label = f"{node.origin} {node.op} backward"
         self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
 
     def _zero_gradient(self, i: int) -> None:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
-        self.gradients[i] = self._new(f"d.t{i}", self.graph.tensors[i].spec)
+        spec = self.graph.tensors[i].spec
+        self.gradients[i] = self._new(f"d.t{i}", spec, growth=self._growth(spec, i))
         self.contributions[i] += 1
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
 
@@ -362,13 +420,13 @@ class _Builder:
             spec = narrowed("w", spec, len(self.channels[i]))
             kernel = of_channels(kernel, self.channels[i])
             row = row and counted(row, spec.shape[0])
-        before = self.gradients.get(i)
+        before, growth = self.gradients.get(i), self._growth(spec, i)
         count = self.contributions[i]
         contribution = f"d.t{i}#{count}" if count else f"d.t{i}"
         if kernel.view(attrs, self._specs(arrays)):
-            self._new(contribution, spec, base=arrays[kernel.reads[0]])
+            self._new(contribution, spec, base=arrays[kernel.reads[0]], growth=growth)
         else:
-            self._new(contribution, spec)
+            self._new(contribution, spec, growth=growth)
             self._call(
                 label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": contribution}, row
             )
@@ -376,7 +434,7 @@ class _Builder:
         if before is None:
             self.gradients[i] = contribution
             return
-        total = self._new(f"d.t{i}#{count + 1}", spec)
+        total = self._new(f"d.t{i}#{count + 1}", spec, growth=growth)
         arrays = {"a": before, "b": contribution, "y": total}
         self._call(f"{label} +", Phase.BACKWARD, row_of("ADD").forward, None, arrays)
         self.contributions[i] += 1

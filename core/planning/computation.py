@@ -14,11 +14,17 @@ from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
 from odt.core.planning.rewrites.recompute import recompute
-from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
+from odt.core.planning.schedule import (
+    Schedule,
+    available_cores,
+    choose_schedule,
+    several_samples,
+)
 from odt.core.planning.stored_integers import with_stored_integers
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
+from odt.errors import UnsupportedError
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.target import other_target
 
@@ -150,6 +156,24 @@ class Plans:
             file.check()
 
 
+def usual_plan(
+    plans: Plans,
+    training: Computation,
+    batch: int,
+    micro_batch: int | None,
+    workers: int | None,
+) -> Plan:
+    """Returns the plan from which the schedule is chosen; arguments as for `fit_budget`.
+
+    For a model whose batch cannot be split, it is the plan for the batch of the file.
+    """
+    samples = several_samples(plans.graphs, batch, micro_batch, workers)
+    try:
+        return plans.at(training, max(samples, 1))[0]
+    except UnsupportedError:
+        return plans.at(training, plans.graphs.file_batch)[0]
+
+
 def usual_schedule(
     plans: Plans,
     training: Computation,
@@ -162,7 +186,9 @@ def usual_schedule(
     Raises:
         OptionError: if `micro_batch` or `workers` is not possible.
     """
-    usual = choose_schedule(batch, lambda n: plans.at(training, n), micro_batch, workers)
+    usual = choose_schedule(
+        plans.graphs, batch, lambda n: plans.at(training, n), micro_batch, workers
+    )
     # A C program packs weights in each micro-batch, and needs no memory for it.
     packs = usual.micro_batch * usual.workers < batch and other_target() is None
     usual = replace(usual, packs=packs)

@@ -2,8 +2,12 @@
 
 from math import ceil
 
+from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
+from odt.core.lowering.sample_axis import batched_tensors
+from odt.core.model.graph import LoweredGraph
 from odt.core.planning.plan import Call, Plan
 from odt.dataclass import dataclass
+from odt.kernels.rows.opdef import Arithmetic, always
 
 SHORT_RUN = 5e-3  # seconds of a run to which waking a thread adds some per cent
 FILLING = 0.02  # fraction of a run's time for filling its inputs, up to which one thread does it
@@ -34,7 +38,11 @@ class Rates:
 
     def operations(self, call: Call) -> float:
         """Returns the operations per second of a call."""
-        rate: float = getattr(self, call.arithmetic.value)
+        return self.rate(call.arithmetic)
+
+    def rate(self, arithmetic: Arithmetic) -> float:
+        """Returns the operations per second of a kind."""
+        rate: float = getattr(self, arithmetic.value)
         return rate
 
 
@@ -59,6 +67,11 @@ def overhead_seconds(call: Call, rates: Rates = CORE) -> float:
 def operand_seconds(plan: Plan, call: Call, rates: Rates = CORE) -> float:
     """Estimates the seconds of a call's arithmetic and memory accesses."""
     touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
+    return _operand_seconds(call, touched, rates)
+
+
+def _operand_seconds(call: Call, touched: int, rates: Rates) -> float:
+    """Estimates the seconds of a call's arithmetic, and of its accesses to so many bytes."""
     return call.flops / rates.operations(call) + touched / rates.memory
 
 
@@ -69,18 +82,60 @@ def call_seconds(plan: Plan, call: Call) -> float:
 
 def run_seconds(plan: Plan) -> float:
     """Estimates the seconds of all calls of a plan."""
-    return sum(call_seconds(plan, s) for s in plan.entries if isinstance(s, Call))
+    sizes = {name: value.spec.nbytes for name, value in plan.values.items()}
+    seconds = 0.0
+    for call in plan.entries:
+        if isinstance(call, Call):
+            touched = sum([sizes[v] for v in call.arrays.values()])
+            seconds += overhead_seconds(call) + _operand_seconds(call, touched, CORE)
+    return seconds
+
+
+def forward_seconds(graph: LoweredGraph) -> float:
+    """Estimates the seconds of the operators of a graph, without calls and without weights."""
+    seconds = 0.0
+    batched = batched_tensors(graph)
+    for node in graph.nodes:
+        growing = [graph.tensors[i].spec for i in (*node.inputs, *node.outputs) if i in batched]
+        row = row_of(node.op)
+        if growing and row.forward.view is not always:
+            operands = {**bind_operands(row, node), **bind_outputs(row, node)}
+            specs = {name: graph.tensors[i].spec for name, i in operands.items()}
+            rate = CORE.rate(row.arithmetic)
+            seconds += row.flops(node.attrs, specs) / rate
+            seconds += sum(spec.nbytes for spec in growing) / CORE.memory
+    return seconds
+
+
+def _sample_seconds(plan: Plan) -> float:
+    """Estimates the seconds that a sample adds to a run."""
+    growths = {name: value.growth for name, value in plan.values.items()}
+    seconds = 0.0
+    for call in plan.entries:
+        if isinstance(call, Call):
+            growth = sum([growths[v] for v in call.arrays.values()])
+            if growth:
+                seconds += call.flops / plan.graph.samples / CORE.operations(call)
+                seconds += growth / CORE.memory
+    return seconds
 
 
 def adding_seconds(plan: Plan) -> float:
     """Estimates the seconds of adding the gradients of a run to those of earlier runs."""
-    return 3 * sum(plan.gradient_nbytes.values()) / CORE.memory
+    return seconds_of_adding(sum(plan.gradient_nbytes.values()))
+
+
+def seconds_of_adding(nbytes: int) -> float:
+    """Estimates the seconds of adding so many bytes of gradients to sums."""
+    return 3 * nbytes / CORE.memory
 
 
 def _divides(plan: Plan) -> bool:
     """Whether most time of the forward pass is in calls whose weights threads should divide."""
     calls = [s for s in plan.entries[: plan.forward_entries] if isinstance(s, Call)]
     divided = [s for s in calls if s.compiled and s.compiled.divides(s.attrs, s.specs)]
+    if not divided:
+        return False
     seconds = sum(call_seconds(plan, s) for s in calls)
     return sum(call_seconds(plan, s) for s in divided) > seconds / 2
 
@@ -111,16 +166,15 @@ class RunCost:
     divides: bool
 
     @classmethod
-    def from_plans(cls, one: Plan, several: Plan, samples: int) -> "RunCost":
-        """Compares the plans for one sample and for several, or for one if a batch has no more."""
-        seconds = run_seconds(one)
-        difference = run_seconds(several) - seconds
-        sample = max(difference / (samples - 1), 0.0) if samples > 1 else seconds
-        numpy = [s for s in one.entries if isinstance(s, Call) and s.compiled is None]
+    def from_plan(cls, plan: Plan) -> "RunCost":
+        """Estimates the cost from a plan for several samples, or for one if a batch has no more."""
+        seconds = run_seconds(plan)
+        sample = _sample_seconds(plan) if plan.graph.samples > 1 else seconds
+        numpy = [s for s in plan.entries if isinstance(s, Call) and s.compiled is None]
         calls = CORE.numpy_call * len(numpy)
-        adding = adding_seconds(one)
-        fixed = max(seconds - sample, 0.0) + adding
-        return cls(sample, fixed, calls, adding, _divides(several))
+        adding = adding_seconds(plan)
+        fixed = max(seconds - plan.graph.samples * sample, 0.0) + adding
+        return cls(sample, fixed, calls, adding, _divides(plan))
 
     def samples(self, fraction: float) -> int:
         """Returns the samples of which `fixed` is at most a fraction."""

@@ -33,6 +33,8 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
         parameters: those that are updated at their delivery, in parts.
         parts: blocks that exist at the same time.
     """
+    if not any(plan.values[plan.gradients[name]].spec.size >= LEAST for name in parameters):
+        return plan
     calls = sole_calls(plan)
     entries: list[Call | Delivery | None] = list(plan.entries)
     values = dict(plan.values)

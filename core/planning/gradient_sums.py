@@ -107,11 +107,14 @@ def sole_calls(plan: Plan) -> dict[str, int]:
 
     These are entries whose gradient nothing but its delivery reads.
     """
+    roots = plan.roots
     uses: dict[str, list[int]] = {plan.root(name): [] for name in plan.gradients.values()}
     calls = {}
     for k, entry in enumerate(plan.entries):
-        for root in {plan.root(name) for name in entry.touched} & uses.keys():
-            uses[root].append(k)
+        for name in entry.touched:
+            entries = uses.get(roots.get(name, name))
+            if entries is not None and entries[-1:] != [k]:
+                entries.append(k)
         if isinstance(entry, Delivery) and owns_whole(plan, k):
             first, *others = uses[plan.root(entry.gradient)]
             if others == [k]:

@@ -1,8 +1,8 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.dataclass import dataclass
@@ -28,29 +28,22 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
     A value and its views have one lifetime, listed under the name of the value. Inputs live from
     before the first entry, outputs to the end of the forward phase, losses to the end.
     """
-    roots = plan.roots
-    first = dict.fromkeys(plan.filled, BEFORE)
-    last = dict(first)
-    in_blocks: list[int] = []
-    for k, entry in enumerate(plan.entries):
-        for name in entry.touched:
-            root = roots.get(name, name)
-            first.setdefault(root, k)
-            last[root] = k
-        if isinstance(entry, Delivery) and entry.call:
-            in_blocks.append(k)
-    for k in in_blocks:
-        since, until = _neighbors(plan, k)
-        for root in map(plan.root, plan.entries[k].touched):
-            first[root], last[root] = min(first[root], since), max(last[root], until)
+    filled = dict.fromkeys(plan.filled, BEFORE)
+    first, last = {**filled, **plan.first_touched, **filled}, {**filled, **plan.last_touched}
+    if any(delivery.call for delivery in plan.deliveries.values()):
+        for since, deliveries in _deliveries_in_a_row(plan):
+            until = since + len(deliveries) - 1
+            for root in (plan.root(n) for d in deliveries if d.call for n in d.touched):
+                first[root], last[root] = min(first[root], since), max(last[root], until)
     end = plan.forward_entries
     for root in map(plan.root, plan.read_after_forward):
         first[root], last[root] = min(first.get(root, end), end), max(last.get(root, end), end)
     last.update(dict.fromkeys(plan.losses, len(plan.entries)))
+    values, in_arena = plan.values, (Region.ARENA, Region.INPUT)
     return {
         name: Lifetime(k, last[name])
         for name, k in first.items()
-        if plan.values[name].region in (Region.ARENA, Region.INPUT)
+        if values[name].region in in_arena
     }
 
 
@@ -73,17 +66,17 @@ def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> list[int]:
     return list(accumulate(changes[:-1]))
 
 
-def _neighbors(plan: Plan, k: int) -> tuple[int, int]:
-    """Returns the first and the last of the deliveries in a row that include entry k.
+def _deliveries_in_a_row(plan: Plan) -> Iterator[tuple[int, Sequence[Delivery]]]:
+    """Yields deliveries without a call between them, with the first one's entry.
 
     Workers may make them at the same time, and read each other's values.
     """
-    first = last = k
-    while first and isinstance(plan.entries[first - 1], Delivery):
-        first -= 1
-    while last + 1 < len(plan.entries) and isinstance(plan.entries[last + 1], Delivery):
-        last += 1
-    return first, last
+    k = 0
+    for are_deliveries, group in groupby(plan.entries, lambda entry: isinstance(entry, Delivery)):
+        entries = list(group)
+        if are_deliveries:
+            yield k, [entry for entry in entries if isinstance(entry, Delivery)]
+        k += len(entries)
 
 
 def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:

@@ -45,6 +45,8 @@ class Value:
             constant; None if it is not a view.
         tensor: index of the tensor in the graph, if the value is a tensor.
         at: position of a part in the memory of the parameter or constant, in elements.
+        growth: bytes that each sample of the micro-batch adds. The choice of a schedule reads them;
+            rewrites that follow it do not set them.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Value:
     base: str | None = None
     tensor: int | None = None
     at: int = 0
+    growth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +146,8 @@ class Plan:
         deliveries: parameter → its delivery, in order.
         gradients: parameter → complete gradient, in the order of the deliveries.
         roots: view → the value of which it is a view, also through other views.
-        owners: root of each delivered gradient → the last entry that touches its memory. Only a
-            delivery that is this entry may destroy the gradient, because views of it may be the
-            gradients of other tensors.
+        first_touched, last_touched: value that is not a view → the first and the last entry that
+            touches its memory.
         forward_entries: number of entries of the forward phase, which come first.
     """
 
@@ -164,7 +166,8 @@ class Plan:
     deliveries: Mapping[str, Delivery] = field(init=False, compare=False)
     gradients: Mapping[str, str] = field(init=False, compare=False)
     roots: Mapping[str, str] = field(init=False, compare=False)
-    owners: Mapping[str, int] = field(init=False, compare=False)
+    first_touched: Mapping[str, int] = field(init=False, compare=False)
+    last_touched: Mapping[str, int] = field(init=False, compare=False)
     forward_entries: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -172,9 +175,10 @@ class Plan:
         object.__setattr__(self, "deliveries", deliveries)
         gradients = {name: delivery.gradient for name, delivery in deliveries.items()}
         object.__setattr__(self, "gradients", gradients)
-        views = (name for name, value in self.values.items() if value.base is not None)
-        object.__setattr__(self, "roots", {name: self._find_root(name) for name in views})
-        object.__setattr__(self, "owners", self._last_touched())
+        object.__setattr__(self, "roots", self._find_roots())
+        first, last = self._find_touched()
+        object.__setattr__(self, "first_touched", first)
+        object.__setattr__(self, "last_touched", last)
         forward = (s for s in self.entries if isinstance(s, Call) and s.phase is Phase.FORWARD)
         object.__setattr__(self, "forward_entries", sum(1 for _ in forward))
         self._verify()
@@ -233,24 +237,34 @@ class Plan:
         """Returns the value of which a value is a view, also through other views; or itself."""
         return self.roots.get(name, name)
 
-    def _find_root(self, name: str) -> str:
-        base = self.values[name].base
-        return name if base is None else self._find_root(base)
-
     def owns(self, k: int) -> bool:
-        """Whether entry k is a delivery and the last entry that touches its gradient's memory."""
-        entry = self.entries[k]
-        return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
+        """Whether entry k is a delivery and the last entry that touches its gradient's memory.
 
-    def _last_touched(self) -> dict[str, int]:
+        Only then may it destroy the gradient: views of it may be the gradients of other tensors.
+        """
+        entry = self.entries[k]
+        return isinstance(entry, Delivery) and self.last_touched[self.root(entry.gradient)] == k
+
+    def _find_roots(self) -> dict[str, str]:
+        roots: dict[str, str] = {}
+        for name, value in self.values.items():
+            root = value.base
+            if root is not None:
+                while (base := roots.get(root, self.values[root].base)) is not None:
+                    root = base
+                roots[name] = root
+        return roots
+
+    def _find_touched(self) -> tuple[dict[str, int], dict[str, int]]:
         roots = self.roots
-        last = {self.root(gradient): -1 for gradient in self.gradients.values()}
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
         for k, entry in enumerate(self.entries):
             for name in entry.touched:
                 root = roots.get(name, name)
-                if root in last:
-                    last[root] = k
-        return last
+                first.setdefault(root, k)
+                last[root] = k
+        return first, last
 
     def _verify(self) -> None:
         """Asserts that the plan is valid.

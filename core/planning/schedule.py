@@ -6,16 +6,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import isqrt
 
-from odt.core.planning.cost import RunCost
-from odt.core.planning.memory import MemoryPlan
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.planning.cost import RunCost, forward_seconds, seconds_of_adding
+from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.native.target import other_target
 
 CACHE = 2 * 2**20  # bytes that an arena may have in any case: about the private cache of a core
-# Most samples of the plan that is compared with the plan of one, to estimate the cost of a sample.
-# Often it is the plan of the micro-batch that is chosen, too, and no third plan is made.
+# Most samples of the plan from which the cost of a sample is estimated. Often it is the plan of the
+# micro-batch that is chosen, too, and no second plan is made.
 SEVERAL = 16
 # Fraction of its samples' time that a run may take beside them, which sets a number of samples.
 # Half that number cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
@@ -27,6 +28,7 @@ GROWTH = 1.25
 # than cores that share each call: 0.08 to 0.2 on eight networks, less if all is matrix products.
 SHARING = 0.12
 WAKING = 100e-6  # seconds: start and end of a step on several workers
+STEP = 3  # time of a step / time of its forward phase, about
 # Fraction of a run's time in the overhead of NumPy calls above which workers wait for the
 # interpreter lock longer than they compute; the calls of a single worker are split over the cores.
 SHORT = 0.25
@@ -112,10 +114,11 @@ def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batc
         micro_batch: m of the trained part.
     """
     try:
-        samples = _Samples.from_plans(plan_at(1), plan_at(2), 2)
+        plan_at(1)
+        several = plan_at(2)
     except UnsupportedError:
         return micro_batch
-    return samples.micro_batch(micro_batch, 1)
+    return _Samples.from_plan(*several).micro_batch(micro_batch, 1)
 
 
 def run_sizes(samples: int, most: int) -> list[int]:
@@ -137,18 +140,14 @@ class _Samples:
     each: int
 
     @classmethod
-    def from_plans(
-        cls, one: tuple[Plan, MemoryPlan], several: tuple[Plan, MemoryPlan], samples: int
-    ) -> "_Samples":
-        """Compares the plans for one sample and for several, or for one if a batch has no more."""
-        plan_of_one, memory_of_one = one
-        plan_of_several, memory_of_several = several
-        each = memory_of_one.nbytes
+    def from_plan(cls, plan: Plan, memory: MemoryPlan) -> "_Samples":
+        """Estimates them from the plan for several samples, or for one if a batch has no more."""
+        each, of_one, samples = memory.nbytes, memory.nbytes, plan.graph.samples
         if samples > 1:
-            each = (memory_of_several.nbytes - memory_of_one.nbytes) // (samples - 1)
+            of_one = plan_memory(plan, of_one=True).nbytes
+            each = (memory.nbytes - of_one) // (samples - 1)
         each = max(each, 1)
-        cost = RunCost.from_plans(plan_of_one, plan_of_several, samples)
-        return cls(cost, max(memory_of_one.nbytes - each, 0), each)
+        return cls(RunCost.from_plan(plan), max(of_one - each, 0), each)
 
     def micro_batch(self, samples: int, workers: int) -> int:
         """Returns the size of runs: equal ones, unless those are far larger or smaller.
@@ -187,7 +186,29 @@ class _Samples:
         return 1 if self.cost.divides or WAKING + self.cost.adding > gain else most
 
 
+def several_samples(
+    graphs: LoweredGraphs, batch: int, micro_batch: int | None, workers: int | None
+) -> int:
+    """Returns the number of samples of the plan from which a schedule is chosen.
+
+    It is the most likely micro-batch, or a part of it. Arguments are those of `choose_schedule`.
+    """
+    if micro_batch is None:
+        count = workers or _likely_workers(graphs, batch)
+        micro_batch = -(-batch // count)
+    return min(max(min(micro_batch, SEVERAL), 2), batch)
+
+
+def _likely_workers(graphs: LoweredGraphs, batch: int) -> int:
+    """Returns the number of workers that a step with all weights is likely to have."""
+    graph = graphs.at_file_batch
+    gain = SHARING * STEP * forward_seconds(graph) / graphs.file_batch * batch
+    weights = (t.spec.nbytes for t in graph.tensors if t.data is not None and t.spec.has_gradient)
+    return 1 if WAKING + seconds_of_adding(sum(weights)) > gain else min(available_cores(), batch)
+
+
 def choose_schedule(
+    graphs: LoweredGraphs,
     batch: int,
     plan_at: Callable[[int], tuple[Plan, MemoryPlan]],
     micro_batch: int | None = None,
@@ -200,6 +221,7 @@ def choose_schedule(
     samples where the batch permits. W is more than 1 only if a batch has enough to compute.
 
     Args:
+        graphs: the lowered graphs of the plans.
         batch: B.
         plan_at: returns the plan and memory plan for a micro-batch size.
         micro_batch: m; None to choose.
@@ -215,27 +237,25 @@ def choose_schedule(
     if micro_batch is not None and micro_batch > batch:
         raise OptionError("micro_batch", f"must be at most the batch size, {batch}", micro_batch)
     try:
-        one = plan_at(1)
+        graphs.check_single()
     except UnsupportedError as e:
         plan_at(batch)  # raises if this batch cannot be computed either
         _check_whole_batch(batch, micro_batch, workers, "the batch cannot be split", str(e))
         return Schedule(batch, batch, 1, cores, "the model's shapes are only for whole batches")
-    most = -(-batch // (workers or min(cores, batch)))  # samples of a worker
-    several = min(max(min(micro_batch or most, SEVERAL), 2), batch)
     try:
-        some = plan_at(several)
+        plan, memory = plan_at(several_samples(graphs, batch, micro_batch, workers))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
             raise OptionError("micro_batch", "must be 1", micro_batch, str(e)) from None
         return Schedule(
             batch, 1, min(workers or 1, batch), 1, "the model's shapes are only for one sample"
         )
-    if some[0].mixing:
-        mixing = ", ".join(some[0].mixing)
+    if plan.mixing:
+        mixing = ", ".join(plan.mixing)
         why = f"the samples of a batch depend on each other in {mixing}"
         _check_whole_batch(batch, micro_batch, workers, why)
         return Schedule(batch, batch, 1, cores, f"{mixing} mixes samples")
-    samples = _Samples.from_plans(one, some, several)
+    samples = _Samples.from_plan(plan, memory)
 
     def split_batch(among: int) -> int:
         return samples.micro_batch(-(-batch // among), among)

@@ -77,7 +77,7 @@ class _Check:
         for k, entry in deliveries:
             self._must_be_intact(entry.touched, f"delivery of {entry.gradient}")
             root = self.roots[entry.gradient]
-            if self.plan.owners.get(root) == k and root in self.intact:
+            if self.plan.last_touched[root] == k and root in self.intact:
                 self._remove(root)
 
     def _place(self, name: str) -> Extent:

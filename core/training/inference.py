@@ -157,5 +157,7 @@ def _runtime(
     plans: Plans, computation: Computation, batch: int, micro_batch: int | None, workers: int | None
 ) -> Runtime:
     """Makes the runtime of one computation without trained weights."""
-    schedule = choose_schedule(batch, lambda n: plans.at(computation, n), micro_batch, workers)
+    schedule = choose_schedule(
+        plans.graphs, batch, lambda n: plans.at(computation, n), micro_batch, workers
+    )
     return Runtime(plans, [computation], Parameters(plans.graph), schedule)

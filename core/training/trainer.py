@@ -12,7 +12,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.choose_plans import choose_plans
-from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.computation import Computation, Plans, usual_plan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_mode import Update
 from odt.core.recipe.computations import training_and_validation, with_integer_weights
@@ -151,7 +151,7 @@ class Trainer(Closing):
             runs = split_frozen(self._plans, runs)
             cached = cache_size(self._plans, runs[0], info.batch_size, cache).resident
         self._end = runs[0].begin
-        self.parameters, nbytes = self._make_parameters(computation, info)
+        self.parameters, nbytes = self._make_parameters(computation, info, micro_batch, workers)
         sizes = {"a cache": cached, "a copy of the best weights": nbytes if keep_best else 0}
         self._reserves = sizes | dict(reserves or {})
         self._runs = runs
@@ -167,13 +167,14 @@ class Trainer(Closing):
             self.plateau = Plateau(info.schedule, monitor)
 
     def _make_parameters(
-        self, computation: Computation, info: TrainingInfo
+        self,
+        computation: Computation,
+        info: TrainingInfo,
+        micro_batch: int | None,
+        workers: int | None,
     ) -> tuple[Parameters, int]:
-        """Returns the parameters that a computation trains, and their size in bytes.
-
-        The plan that names them is dropped, so that programs can take its memory.
-        """
-        plan, _ = self._plans.at(computation, self._plans.graphs.file_batch)
+        """Returns the parameters that a computation trains, and their size in bytes."""
+        plan = usual_plan(self._plans, computation, info.batch_size, micro_batch, workers)
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         self._plans = with_integer_weights(self._plans, computation, info)
         parameters = Parameters(

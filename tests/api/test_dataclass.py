@@ -171,8 +171,9 @@ def test_the_init_of_a_frequent_class_does_what_the_shared_one_did() -> None:
     for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"z": 1}), ((1,), {"a": 1})):
         with pytest.raises(TypeError):
             Frequent(*args, **kwargs)
+    last: Any = after[0]
     with pytest.raises(FrozenInstanceError):
-        after[0].a = 2
+        last.a = 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from odt.core.planning.cost import call_seconds
-from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region
 
 Replay = list[tuple[int, bool]]  # entries of the plan; True for a repeated forward call
 
@@ -257,5 +257,5 @@ class _Rewriter:
             return name
         copy = self._copy_of(name)
         self.copies[name] = copy
-        self.values[copy] = Value(copy, value.spec, value.region, base, value.tensor)
+        self.values[copy] = replace(value, name=copy, base=base)
         return copy

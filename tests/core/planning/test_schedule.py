@@ -7,9 +7,10 @@ import pytest
 from support.networks import Net
 from support.rewriting import GRAPHS, plan_of, stored
 
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.cost import RunCost, adding_seconds
+from odt.core.planning.cost import RunCost, adding_seconds, run_seconds
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import (
@@ -44,7 +45,7 @@ def schedule_of(graph: Graph, batch: int, **given: int) -> Schedule:
         plan = plan_of(graph, n)
         return plan, plan_memory(plan)
 
-    return choose_schedule(batch, plan_at, **given)
+    return choose_schedule(LoweredGraphs(graph), batch, plan_at, **given)
 
 
 def arenas_of(graph: Graph, chosen: Schedule) -> int:
@@ -52,7 +53,7 @@ def arenas_of(graph: Graph, chosen: Schedule) -> int:
 
 
 def cost_of(graph: Graph) -> RunCost:
-    return RunCost.from_plans(plan_of(graph, 1), plan_of(graph, 16), 16)
+    return RunCost.from_plan(plan_of(graph, 16))
 
 
 def test_a_run_has_enough_samples_for_its_gradients() -> None:
@@ -63,6 +64,18 @@ def test_a_run_has_enough_samples_for_its_gradients() -> None:
     one = plan_of(images_into(4096), 1)
     assert less.adding == adding_seconds(one) < less.fixed
     assert less.calls < less.fixed
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_plan_for_several_samples_shows_the_cost_of_one(name: str) -> None:
+    one, several = (plan_of(GRAPHS[name](), n) for n in (1, 16))
+    cost = RunCost.from_plan(several)
+    assert cost.sample == pytest.approx((run_seconds(several) - run_seconds(one)) / 15, rel=0.02)
+    assert cost.fixed + cost.sample == pytest.approx(
+        run_seconds(one) + adding_seconds(one), rel=0.02
+    )
+    nbytes = plan_memory(several, of_one=True).nbytes
+    assert nbytes == pytest.approx(plan_memory(one).nbytes, rel=0.02)
 
 
 def test_a_batch_is_cut_no_smaller_than_its_gradients_are_worth() -> None:
