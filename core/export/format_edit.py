@@ -6,7 +6,7 @@ The formats have the same tables. They differ in identifier, version and in what
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from odt.core.formats.flatbuffer.flatbuffer import FORMATS, FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, FORMATS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     NewBuffer,
     NewTable,
@@ -18,8 +18,8 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
     original,
 )
 from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
-from odt.core.formats.flatbuffer.operator_options import operator_name, tensor_type
-from odt.core.formats.flatbuffer.schema_tables import code_of
+from odt.core.formats.flatbuffer.operator_options import operator_name
+from odt.core.formats.flatbuffer.schema_tables import code_of, name_of
 from odt.core.formats.flatbuffer.slots import (
     BufferSlot,
     FullyConnectedOptionsSlot,
@@ -143,10 +143,12 @@ def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
 
 def _tensor_losses(table: Table, file_format: str) -> Iterator[str]:
     """Yields what a tensor has and the other format cannot hold."""
-    code = table.number(TensorSlot.TYPE, "b")
-    is_compressed = bool(table.number(TensorSlot.COMPRESSION_TYPE, "b"))
-    if (code < 0 or is_compressed) and file_format == "tflite":
-        yield f"{table.where} ({'compressed' if code >= 0 else tensor_type(code)})"
+    code, schema = table.number(TensorSlot.TYPE, "b"), table.source.schema
+    kind = name_of("TensorType", code, schema)
+    if name_of("TensorType", code, file_format) != kind:
+        yield f"{table.where} ({kind})"
+    elif schema == CIRCLE and table.number(TensorSlot.COMPRESSION_TYPE, "b"):
+        yield f"{table.where} (compressed)"
     scales = table.table(TensorSlot.QUANTIZATION, "quantization")
     details = scales.number(QuantizationParametersSlot.DETAILS_TYPE, "B") if scales else 0
     if details > CUSTOM_QUANTIZATION:

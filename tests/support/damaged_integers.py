@@ -10,12 +10,14 @@ from click.testing import CliRunner
 
 import odt
 from odt.cli.main import main
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.reader import read_model
 from odt.errors import OdtError
 from support import quantized_lstm
 from support.bounded import BUGS, limited
 from support.integer_files import QuantizedBuilder
 from support.mutations import structures
+from support.packed_files import PackedBuilder
 from support.paths import MODELS
 from support.quantized_networks import small_net
 from support.streaming_models import frames_net, streaming_net, svdf_net
@@ -49,6 +51,21 @@ def mixed_net(path: Path) -> None:
     net.write(path, net.add_operator("DEQUANTIZE", (y,), (1, 3)))
 
 
+def packed_net(path: Path) -> None:
+    """Weights of blocks of 4 bits, of 2 bits, and of bfloat16."""
+    net = PackedBuilder(seed=1)
+    scale = net.rng.uniform(0.1, 0.3, (8, 2)).astype(np.float32)
+    w = net.add_packed(net.rng.integers(-8, 8, (8, 64)), scale, 4, block=32)
+    y = net.add_operator("FULLY_CONNECTED", (net.add_input((1, 64)), w, -1), (1, 8))
+    w = net.add_packed(net.rng.integers(-2, 2, (4, 8)), scale[:4, 0], 2)
+    y = net.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 4), fused_activation_function=1)
+    kind = code_of("TensorType", "BFLOAT16")
+    stored = net.add_tensor((3, 4), name="half", buffer=net.add_buffer(bytes([0, 63] * 12)))
+    net.graph.tensors[stored].type = kind
+    w = net.add_operator("CAST", (stored,), (3, 4), in_data_type=kind, out_data_type=0)
+    net.write(path, net.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 3)))
+
+
 def hybrid(scheme: Any) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         real = odt.new_model("cnn", input_shape=(6, 6, 1), outputs=3, filters=[4], seed=1)
@@ -75,6 +92,7 @@ MAKERS: dict[str, Callable[[Path], object]] = {
     "int16x8": int16,
     "int8-weights": hybrid("int8-weights"),
     "int4-weights": hybrid("int4-weights"),
+    "packed": packed_net,
     "streaming": streaming_net,
     "frames": frames_net,
     "svdf": lambda path: svdf_net(path, floats=False),

@@ -1,13 +1,14 @@
 """Damages files as disks, networks and attackers do, with a seed."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import flatbuffers
 import numpy as np
 from circle_schema.v0_10 import circle as schema
 
+Change = Callable[[Any, np.random.Generator], None]
 # What shapes, axes and options become.
 SIZES = (*range(-3, 9), 16, 63, 65, 127, 1000, 2**16, 2**20, 2**31 - 1, -(2**31))
 SCALES = (0.0, 1.0, -1.0, 1e-3, 1e30, float("nan"), float("inf"))
@@ -44,14 +45,20 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
 def structures(data: bytes, count: int, seed: int) -> Iterator[bytes]:
     """Yields models with valid tables but other contents.
 
-    Changes shapes, types, buffers, scales, operands, options, signatures, inputs and outputs.
+    Changes shapes, types, buffers, scales, operands, options, signatures, inputs and outputs; in
+    TFLite files that need the schema of LiteRT, also blocks of scales and external buffers.
     """
     rng = np.random.default_rng(seed)
+    read, changes = schema.Model.ModelT.InitFromPackedBuf, CHANGES
+    if data[4:8] == b"TFL3" and b"_scales" in data:
+        from ai_edge_litert.schema_py_generated import ModelT
+
+        read, changes = ModelT.InitFromPackedBuf, (*CHANGES, *(_change_blocks,) * 5)
     made = 0
     while made < count:
-        model = schema.Model.ModelT.InitFromPackedBuf(data)
+        model = read(data)
         for _ in range(int(rng.integers(1, 4))):
-            change = CHANGES[int(rng.integers(len(CHANGES)))]
+            change = changes[int(rng.integers(len(changes)))]
             change(model, rng)
         try:
             builder = flatbuffers.Builder(1024)
@@ -108,6 +115,31 @@ def _change_quantization(model: Any, rng: np.random.Generator) -> None:
     table.zeroPoint = [int(_one((0, 0, 3, 2**62), rng))] * min(int(_one(counts, rng)), 100)
     table.quantizedDimension = int(_one((0, 0, 1, 3, -1, 70), rng))
     tensor.quantization = _one((None, table, table), rng)
+
+
+def _change_blocks(model: Any, rng: np.random.Generator) -> None:
+    """Changes where scales of blocks are, the blocks, or whether values are in another file."""
+    graph = model.subgraphs[0]
+    if rng.random() < 0.1:
+        _one(graph.tensors, rng).externalBuffer = int(rng.integers(1, 9))
+        return
+    blockwise = [t.quantization for t in graph.tensors if getattr(t.quantization, "details", None)]
+    if not blockwise:
+        return
+    quantization, kind = _one(blockwise, rng), int(rng.integers(6))
+    details, tensors = quantization.details, range(-2, len(graph.tensors) + 1)
+    if kind == 0:
+        details.scales = int(_one(tensors, rng))
+    elif kind == 1:
+        details.zeroPoints = int(_one(tensors, rng))
+    elif kind == 2:
+        details.blockSize = int(_one(SIZES, rng))
+    elif kind == 3:
+        details.blockShape = _change_numbers(getattr(details, "blockShape", None), rng, SIZES)
+    elif kind == 4:
+        quantization.detailsType = int(rng.integers(5))
+    else:
+        quantization.quantizedDimension = int(_one(SIZES, rng))
 
 
 def _change_buffer(model: Any, rng: np.random.Generator) -> None:
@@ -186,7 +218,7 @@ def _change_order(model: Any, rng: np.random.Generator) -> None:
         model.signatureDefs = [*(model.signatureDefs or []), signature]
 
 
-CHANGES = (
+CHANGES: tuple[Change, ...] = (
     *(_change_tensor, _change_tensor, _change_quantization, _change_buffer, _change_buffer),
     *(_change_operator, _change_operator, _change_operator, _change_code, _change_order),
 )

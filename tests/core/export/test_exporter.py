@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from model_builder import ModelBuilder, table
 from support.accept_data import complete
+from support.damaged_integers import packed_net
 from support.judges import litert, odt
 from support.paths import MLP_SM, MODELS
 
@@ -155,7 +156,7 @@ def test_a_failed_write_is_one_line(tmp_path: Path) -> None:
         (tmp_path / "missing" / "out.circle", "no such file or directory"),
         (tmp_path / "file" / "out.circle", "not a directory"),
         (tmp_path / ("x" * 300), "file name too long"),
-        ("nu\0ll", "embedded null byte"),
+        ("nu\0ll", "null (byte|character)"),
     ):
         with pytest.raises(ModelError, match=reason) as e:
             export_model(model, {}, path)
@@ -197,6 +198,14 @@ def test_losses_of_a_conversion_to_tflite_are_listed(tmp_path: Path) -> None:
         assert problem in str(e.value)
     assert str(e.value).endswith("Export as circle.")
     assert not (tmp_path / "out.tflite").exists()
+
+
+def test_types_that_circle_lacks_are_listed(tmp_path: Path) -> None:
+    packed_net(tmp_path / "m.tflite")
+    with pytest.raises(ModelError, match="only what circle files have") as e:
+        export_model(read_model(tmp_path / "m.tflite"), {}, tmp_path / "out.circle", "circle")
+    for problem in ("tensor 0 (quantization details 2)", "tensor 4 (INT2)"):
+        assert problem in str(e.value)
 
 
 def test_a_circle_plus_is_tflite_throughout_when_it_becomes_tflite(tmp_path: Path) -> None:

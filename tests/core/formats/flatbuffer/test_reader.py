@@ -358,7 +358,7 @@ def test_missing_and_special_files_are_refused(tmp_path: Path) -> None:
         ("empty", "a model must have 8 bytes or more, but got 0"),
         (".", "a model must be a file, but got a folder"),
         ("/dev/null", "a model must be a file, but got a device or pipe"),
-        ("nu\0ll", "must be a readable file, but got: embedded null byte"),
+        ("nu\0ll", "must be a readable file, but got: .*null (byte|character)"),
     ):
         with pytest.raises(ModelError, match=words):
             read_model(tmp_path / name)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import flatbuffers
 import pytest
+from support.damaged_integers import packed_net
 from support.limits import SECONDS
 from support.lowering import lower
 from support.mutations import mutations
@@ -15,6 +16,7 @@ from odt.core.export.format_edit import format_edit
 from odt.core.formats.flatbuffer.metadata_edit import edit_metadata
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.training_info import METADATA_NAME
 from odt.errors import ModelError, OdtError
 
@@ -58,6 +60,26 @@ def test_damaged_models(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.*[te]")), ids=lambda p: p.name)
 def test_damaged_models_at_length(path: Path) -> None:
     damage(path, 20_000 // len(list(MODELS.glob("*.*[te]"))) + 1, seed=1)
+
+
+@pytest.mark.parametrize(
+    "count", [300, pytest.param(20_000, marks=pytest.mark.accept)], ids=["some", "many"]
+)
+def test_damaged_scales_of_blocks_and_new_types(count: int, tmp_path: Path) -> None:
+    packed_net(tmp_path / "packed.tflite")
+    read = lowered = 0
+    for number, data in enumerate(mutations((tmp_path / "packed.tflite").read_bytes(), count, 4)):
+        begin, error = time.process_time(), ""
+        try:
+            model = parse_model(memoryview(data), "damaged")
+            read += 1
+            lower(dequantize_weights(model).graph, 2)
+            lowered += 1
+        except OdtError as e:
+            error = str(e)
+        assert error.isprintable(), number
+        assert time.process_time() - begin < SECONDS, number
+    assert 0 < lowered < read < count
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda p: p.name)
