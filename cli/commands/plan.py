@@ -14,6 +14,7 @@ from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    anchors_option,
     budget_option,
     gradient_options,
     hyper_parameter_options,
@@ -24,9 +25,10 @@ from odt.cli.options.shared import (
     selection_options,
     sequence_options,
     sparse_option,
+    task_option,
     training_options,
 )
-from odt.cli.options.training_run import load_training, model_of, trainer_arguments
+from odt.cli.options.training_run import load_training, model_of, task_options, trainer_arguments
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.cli.output.spelling import spell
@@ -38,7 +40,9 @@ from odt.core.options.model_options import ModelOptions
 @click.command(cls=Command)
 @model_argument
 @interface_options
+@anchors_option
 @sequence_options
+@task_option
 @training_options
 @selection_options
 @sparse_option
@@ -87,6 +91,8 @@ def command(
     until_imported = time.thread_time()
     source = model_of(model, group(ModelOptions, values))
     check_outputs({"--png": png}, {"MODEL": source.path})
+    has_length = bool(load_input or data_length)  # which a cache needs
+    values |= task_options(source, load_expected, values, caches=has_length)
     arguments = {**trainer_arguments(values), "frozen_int8": frozen_int8 or None}
     forecast = odt.plan(
         source,

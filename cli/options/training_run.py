@@ -236,22 +236,42 @@ def with_task(model: odt.Model, options: TrainOptions) -> TrainOptions:
     Raises:
         ModelError: if the model is a damaged detector.
     """
-    session, files = options.session, options.samples
-    record = recorded(files.load_expected)
-    if session.task is None and not (record and record.boxes):
-        return options
+    session = options.session
+    values = {**options.recipe, **keywords(session), **keywords(options.selection)}
+    caches = session.checkpoint is None and not options.fit.augment
+    names = task_options(model, options.samples.load_expected, values, caches=caches)
+    return replace(options, session=replace(session, **names))
+
+
+def task_options(
+    model: odt.Model, boxes: str | None, values: Mapping[str, Any], *, caches: bool
+) -> Mapping[str, Any]:
+    """Returns the options that boxes as targets set: the task, and a cache of frozen layers.
+
+    Args:
+        model: the model.
+        boxes: path of the targets; None if there are none.
+        values: the options of a command.
+        caches: whether outputs of frozen layers can be cached.
+
+    Raises:
+        ModelError: if the model is a damaged detector.
+    """
+    record = recorded(boxes)
+    if values["task"] is None and not (record and record.boxes):
+        return {}
     from odt.tasks.recognition import detector_of  # for boxes alone
 
     detector = detector_of(file_of(model))
-    is_open = not (options.selects or options.selection.last or options.selection.operators)
-    is_open = is_open and session.memory_budget is None and session.checkpoint is None
-    if detector is not None and detector.trains_heads and is_open and not options.fit.augment:
-        session = replace(
-            session,
-            cache_frozen=session.cache_frozen or "ram",
-            cache_dtype=session.cache_dtype or "float16",
-        )
-    return replace(options, session=replace(session, task="boxes"))
+    selects = group(odt.Trainable, values) != odt.Trainable() or values["sparse"]
+    caches = caches and not selects and values["memory_budget"] is None
+    if detector is None or not detector.trains_heads or not caches:
+        return {"task": "boxes"}
+    return {
+        "task": "boxes",
+        "cache_frozen": values["cache_frozen"] or "ram",
+        "cache_dtype": values["cache_dtype"] or "float16",
+    }
 
 
 def print_recipe(model: str, options: TrainOptions) -> None:

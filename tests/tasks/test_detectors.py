@@ -29,15 +29,19 @@ def detector(data: bytes) -> Detector:
     return model
 
 
-def grid(classes: int = 3, cells: int = 4, side: int = 32, op: str = "SOFTMAX") -> bytes:
-    """Returns a model whose output is a grid of cells with probabilities."""
+def grid(
+    classes: int = 3, cells: int = 4, side: int = 32, op: str = "SOFTMAX", width: int = 0
+) -> bytes:
+    """Returns a model with a grid of probabilities; its photos are square if width is 0."""
+    width = width or side
     b = ModelBuilder("tflite")
-    x = b.add_input((1, side, side, 3))
+    x = b.add_input((1, side, width, 3))
     w = b.add_weight((classes, 1, 1, 3), 3)
-    stride = side // cells
     shape = (1, cells, cells, classes)
     bias = b.add_constant(np.zeros(classes, np.float32))
-    y = b.add_operator("CONV_2D", (x, w, bias), shape, stride_h=stride, stride_w=stride)
+    y = b.add_operator(
+        "CONV_2D", (x, w, bias), shape, stride_h=side // cells, stride_w=width // cells
+    )
     return b.build(b.add_operator(op, (y,), shape))
 
 
@@ -75,8 +79,8 @@ def test_other_models_are_no_detectors() -> None:
     b = ModelBuilder("tflite")
     x = b.add_input((1, 4))
     assert detector_of(parse_model(memoryview(b.build(b.add_dense(x, 2))), "m.tflite")) is None
-    segmentation = grid(cells=16, side=32)
-    assert detector_of(parse_model(memoryview(segmentation), "m.tflite")) is None
+    for segmentation in (grid(cells=16, side=32), grid(cells=4, side=32, width=4)):
+        assert detector_of(parse_model(memoryview(segmentation), "m.tflite")) is None
 
 
 def test_weighted_losses_are_those_of_ssd() -> None:

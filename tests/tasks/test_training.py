@@ -1,5 +1,6 @@
 """Detectors learn boxes: losses, what trains, exports in LiteRT, refusals."""
 
+import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -317,6 +318,21 @@ def test_check_reads_boxes(model: Path, tmp_path: Path) -> None:
     assert "detector: 160 anchors, 3 class slots, 10 detections\n" in result.stdout
     assert "ok   finite differences: " in result.stdout
     assert result.stdout.endswith("The model can be trained.\n")
+
+
+def test_plan_has_the_defaults_of_training(model: Path, tmp_path: Path) -> None:
+    x, y = saved(tmp_path, "train", photos(8, 3))
+    for words, caches in (
+        (("--load-input", x, "--load-expected", y), True),
+        (("--task", "boxes"), False),  # without a number of samples
+        (("--task", "boxes", "--data-length", 8), True),
+        (("--task", "boxes", "--data-length", 8, "--num-of-trainable-ops", -1), False),
+    ):
+        result = run("plan", model, *words, "--json")
+        assert result.exit_code == 0, result.output
+        numbers = json.loads(result.stdout)
+        assert numbers["batch_size"] == 16
+        assert (numbers["cache"] > 0) == caches
 
 
 def test_metrics_of_boxes_are_those_of_the_detector(model: Path) -> None:

@@ -126,6 +126,8 @@ def recognize(model: Model) -> CellDetector | None:
     if len(image) != 4 or len(output) != 4 or not activation:
         return None
     height, width, classes = output[1:]
-    if min(height, width, classes) < 2 or image[1] < STRIDE * height:
+    if min(height, width, classes) < 2:
+        return None
+    if image[1] < STRIDE * height or image[2] < STRIDE * width:
         return None
     return CellDetector(tensor, (height, width, classes), activation)

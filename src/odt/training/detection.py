@@ -68,8 +68,8 @@ class Detection:
                 )
             raise OptionError(
                 "task",
-                "boxes need a model that ends in TFLite_Detection_PostProcess, or in "
-                "probabilities of cells",
+                "boxes need a model that ends in TFLite_Detection_PostProcess, in probabilities of "
+                "cells, or in codes and scores of anchors that `anchors=` states",
                 self._file.path,
                 "Detectors of other families do not train on boxes yet.",
             )
