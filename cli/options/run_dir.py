@@ -102,7 +102,9 @@ def in_run_dir(options: "TrainOptions") -> "TrainOptions":
     ctx = click.get_current_context()
     hold(outputs_of(ctx))
     if path or options.run.log:
-        import_module("odt.cli.runs.folder")  # a budget counts its memory before training
+        # A budget counts its memory before training. `platform` runs a program to describe itself.
+        for name in ("odt.cli.runs.folder", "subprocess"):
+            import_module(name)
     if path is None:
         if options.run.tensorboard:
             raise OdtError("--tensorboard: must be given with --run-dir, but got it without")

@@ -20,6 +20,24 @@ except SystemExit as e:
     assert e.code == 0
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
 """
+# Prints the modules that training imports after a budget has counted those before.
+LATE = """
+import sys
+from odt.cli.main import main
+from odt.training import session
+
+count, before = session.process_nbytes, set()
+def counted():
+    before.update(sys.modules)
+    return count()
+session.process_nbytes = counted
+try:
+    main(sys.argv[1:])
+except SystemExit as e:
+    assert e.code == 0
+assert before
+print(sorted(set(sys.modules) - before))
+"""
 TOLERANCE = 0.1  # as docs/devices.md says
 ROOM = 1_000_000  # bytes by which processes of one command differ
 NO_PROC = not Path("/proc/self/status").exists()
@@ -82,3 +100,20 @@ def test_a_budget_holds_the_export(stored: str, tmp_path: Path) -> None:
         if most <= budget + ROOM:
             return
     raise AssertionError(f"the process took these bytes of {budget}: {found}")
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--run-dir", "run"), ("--export-tflite", "m.tflite"), ("--log", "l.csv")]
+)
+def test_a_budget_counts_all_modules(option: str, name: str, tmp_path: Path) -> None:
+    """Those of a run's folder took 0.8 MB more than the budget."""
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.zeros((8, 28, 28, 1), np.float32))
+    np.save(y, np.eye(10, dtype=np.float32)[np.arange(8)])
+    line = ["train", MODEL, "--load-input", x, "--load-expected", y, "--epochs", 2]
+    line += ["--loss", "categorical-crossentropy", "--batch-size", 4, "--memory-budget", "200MB"]
+    line += [option, tmp_path / name]
+    done = subprocess.run(
+        [sys.executable, "-c", LATE, *map(str, line)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -46,7 +46,10 @@ Logs: TypeAlias = dict[str, float]
 
 # What a budget counts for the export: bytes, and modules that write the trained model.
 EXPORTED = "the export"  # key of LEAVE_OUT
-EXPORT = "odt.core.export.exporter", "odt.core.export.record_metadata", "tempfile"
+EXPORT = (
+    *("odt.core.export.exporter", "odt.core.export.record_metadata"),
+    *("flatbuffers", "tempfile", "zipfile"),
+)
 
 
 class Session(Closing):
