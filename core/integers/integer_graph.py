@@ -99,7 +99,7 @@ class _Builder:
             self._convert(node)
         elif node.op in integer_names() and self._has_integer_form(node):
             self._add_integer(node)
-        elif node.op in (*MOVING, "PAD") and self._have_one_quantization(node):
+        elif self._moves(node):
             self._move(node)
         else:
             self._compute_real(node)
@@ -218,6 +218,12 @@ class _Builder:
             for q in map(self._quantized_tensor, bound)
         }
         return len(quantizations) == 1
+
+    def _moves(self, node: Node) -> bool:
+        """Whether a node only moves integers."""
+        has_activation = bool(node.options.get("fused_activation_function"))
+        moving = node.op in (*MOVING, "PAD") and not has_activation
+        return moving and self._have_one_quantization(node)
 
     def _move(self, node: Node) -> None:
         """Adds a node that moves integers."""

@@ -8,11 +8,25 @@ from odt.kernels.geometry.pool_geometry import PoolAttrs, source_of
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
+STORED = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))  # types of quantized activations
+
 
 def infer(attrs: PoolAttrs, s: Specs) -> Specs:
-    x = s["x"]
-    if len(x.shape) != 4 or x.dtype.kind != "f":
-        raise ShapeError(f"x must be (N, H, W, C) of a float type, but got {x}")
+    return infer_of(attrs, s["x"])
+
+
+def infer_moved(attrs: PoolAttrs, s: Specs) -> Specs:
+    """Infers the shape of a result whose values are those of x, which may also be integers."""
+    return infer_of(attrs, s["x"], STORED)
+
+
+def infer_of(
+    attrs: PoolAttrs, x: TensorSpec, integers: tuple[np.dtype[np.generic], ...] = ()
+) -> Specs:
+    """Infers the shape of a result of x of a float type or one of these types of integers."""
+    if len(x.shape) != 4 or (x.dtype.kind != "f" and x.dtype not in integers):
+        names = "".join(f" or {dtype}" for dtype in integers)
+        raise ShapeError(f"x must be (N, H, W, C) of a float type{names}, but got {x}")
     h, v = attrs.axes(x)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, x.shape[3]), x.dtype)}
 

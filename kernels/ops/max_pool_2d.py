@@ -3,7 +3,8 @@
 x (N, H, W, C)    y (N, OH, OW, C)
 
 dx gets dy at the maximum of the window, the first of equal values in scan order, as in PyTorch and
-onert. Backward finds the maximum from x and y, which other operators usually save too.
+onert. Backward finds the maximum from x and y, which other operators usually save too. Forward also
+takes integers of quantized tensors.
 Source: Pool2DOptions in the TFLite schema.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.pool import flops, infer, workspace
+from odt.kernels.families.pool import flops, infer_moved, workspace
 from odt.kernels.families.pool_digest import POOL_ARGMAX
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
@@ -34,7 +35,8 @@ def forward(
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
-    for images, inside in image_tiles(x, source, padded, -np.inf):
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    for images, inside in image_tiles(x, source, padded, least):
         view, out = windows(inside, h, v), y[images]
         np.copyto(out, view[:, :, :, 0, 0])
         for i in range(h.taps):
@@ -107,7 +109,7 @@ def grad_x(
 OP = OpDef(
     "MAX_POOL_2D",
     inputs=("x",),
-    infer=infer,
+    infer=infer_moved,
     forward=Kernel(
         forward,
         reads=("x",),
@@ -130,6 +132,6 @@ OP = OpDef(
     flops=flops,
     attrs=pool_attrs,
     quantized=QuantizedDef(
-        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="kept"
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="moved"
     ),
 )

@@ -111,7 +111,7 @@ QUANTIZED: dict[str, QuantizedDef] = {
         versions={"INT8": 2, "INT16": 4}, int8=True, int16=True, same="all", values="moved"
     ),
     "MAX_POOL_2D": QuantizedDef(
-        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="kept"
+        versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, same="output", values="moved"
     ),
     "MEAN": QuantizedDef(versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, bytes_only=True),
     "MINIMUM": QuantizedDef(

@@ -19,6 +19,7 @@ from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.errors import ModelError, OdtError, UnsupportedError
 
+RELU = 1
 MAX_RUN = 2_000_000  # values computed of a damaged file
 Change = Callable[[QuantizedBuilder], None]
 
@@ -222,3 +223,18 @@ def test_damaged_quantization_gives_an_answer_or_one_line() -> None:
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_damaged_quantization_at_length(seed: int) -> None:
     run(2000, seed)
+
+
+@pytest.mark.parametrize(("activation", "dtype"), [(0, "int8"), (RELU, "float32")])
+def test_a_maximum_is_computed_in_integers(activation: int, dtype: str, tmp_path: Path) -> None:
+    """Without an activation, which needs the zero point."""
+    b = QuantizedBuilder()
+    window, stride = {"filter_width": 2, "filter_height": 2}, {"stride_w": 2, "stride_h": 2}
+    x = b.activation((1, 4, 4, 2), 0.5, 3)
+    options = {**window, **stride, "fused_activation_function": activation}
+    y = b.operator("MAX_POOL_2D", (x,), (1, 2, 2, 2), 0.5, 3, "int8", **options)
+    b.write(tmp_path / "m.tflite", y)
+    graph = integer_graph(read_model(tmp_path / "m.tflite"))
+    (pool,) = [node for node in graph.nodes if node.op == "MAX_POOL_2D"]
+    types = [str(graph.tensors[i].spec.dtype) for i in (*pool.inputs, *pool.outputs)]
+    assert types == [dtype, dtype]
