@@ -1,6 +1,6 @@
 """Quantize a float model after training: integers, or weights in fewer bits."""
 
-from typing import get_args
+from typing import cast, get_args
 
 import click
 
@@ -8,12 +8,14 @@ import odt
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sections import Decorator
 from odt.cli.options.shared import model_argument, require, signature_option
+from odt.cli.options.weights import WEIGHTS
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.core.quantization.quantize_model import FLOAT
 from odt.core.quantization.rules import SCHEMES
 from odt.core.quantization.write_weights import STORED
 from odt.core.training.ranges import METHODS
+from odt.errors import OdtError
 from odt.models.model import file_of
 from odt.models.quantization import InterfaceType, Ranges, Scheme
 
@@ -55,10 +57,15 @@ def type_option(name: str, tensors: str) -> Decorator:
 @click.option(
     "--scheme",
     type=click.Choice([*SCHEMES, *STORED]),
-    default="int8",
-    show_default=True,
-    help="int8: activations and weights. int16x8: activations of 16 bits, weights of 8. "
-    "int8-weights, int4-weights, float16: weights alone; operators compute real numbers.",
+    help="int8: activations and weights, the default. int16x8: activations of 16 bits, weights of "
+    "8. Others: weights alone, as --weights; operators compute real numbers.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(tuple(WEIGHTS)),
+    help="Type of the weights, if they alone are quantized, instead of --scheme. int4-block32: one "
+    "scale for each 32 weights in FULLY_CONNECTED. int2: 2 bits in FULLY_CONNECTED. Layers that "
+    "LiteRT cannot compute so have int4 or int8.",
 )
 @type_option("--input-type", "inputs")
 @type_option("--output-type", "outputs")
@@ -89,7 +96,8 @@ def command(
     signature: str | None,
     calibrate: str | None,
     output: str | None,
-    scheme: Scheme,
+    scheme: Scheme | None,
+    weights: str | None,
     input_type: InterfaceType,
     output_type: InterfaceType,
     ranges: Ranges,
@@ -104,6 +112,9 @@ def command(
     """
     path = require("--output", output, "the file that is written")
     extension_of("--output", path, FORMATS)
+    if weights and scheme:
+        raise OdtError(f"--weights: must be given without --scheme, but got {weights}, {scheme}")
+    scheme = cast(Scheme, WEIGHTS[weights]) if weights else scheme or "int8"
     source = odt.load_model(model, signature=signature)
     check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
     if scheme not in STORED:

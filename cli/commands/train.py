@@ -15,6 +15,7 @@ from odt.cli.options.fit import (
     best_options,
     fit_options,
     quantize_aware_option,
+    quantize_weights_option,
     rate_options,
 )
 from odt.cli.options.onert import OneCommand, one_options
@@ -54,6 +55,7 @@ from odt.errors import LostFileError
 @budget_option
 @schedule_options
 @quantize_aware_option
+@quantize_weights_option
 @teacher_options
 @training_options
 @rate_options
@@ -95,7 +97,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
     with stages.stage("MODEL_LOAD"):
         source = run.model_of(model, options.model)
         run.check_files(source, options)
-        if options.quantize_aware:
+        if options.quantize_aware or options.quantize_weights:
             with warnings_as_lines():
                 source, options = run.quantized(source, options)
         options = run.with_task(source, options)

@@ -1,9 +1,12 @@
 """Options that only `odt train` has, and the examples of its help."""
 
+import click
+
 from odt.cli.options.find_rate import find_rate_options
 from odt.cli.options.rows import keyword_options, recipe_options
 from odt.cli.options.sections import combine, option
 from odt.cli.options.shared import gradient_options, regularization_options
+from odt.cli.options.weights import WEIGHTS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.option import OPTIMIZER
 from odt.core.options.session_options import SESSION_OPTIONS
@@ -18,6 +21,14 @@ quantize_aware_option = option(
     help="Quantization-aware training of a float MODEL: quantize it as odt quantize does, with "
     "ranges from the training inputs, train it with fake quantization, and export int8. "
     "--quant-ranges is follow unless given.",
+)
+
+quantize_weights_option = option(
+    OPTIMIZER,
+    "--quantize-weights",
+    type=click.Choice(tuple(WEIGHTS)),
+    help="Quantization-aware training of the weights of a float MODEL: store them as odt quantize "
+    "--weights does, and train and export them in these types.",
 )
 
 update_options = combine(

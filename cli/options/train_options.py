@@ -26,6 +26,7 @@ class TrainOptions:
         recipe: values by name, of which `odt.Trainer` takes those of its recipe.
         selection: weights that train.
         quantize_aware: whether a float model is quantized and trained with fake quantization.
+        quantize_weights: type in which the weights of a float model are stored before training.
         frozen_int8: whether the frozen layers compute int8.
     """
 
@@ -41,6 +42,7 @@ class TrainOptions:
     report: ReportOptions
     rate_test: RateTestOptions
     quantize_aware: bool
+    quantize_weights: str | None
     frozen_int8: bool
 
     @classmethod
@@ -63,6 +65,7 @@ class TrainOptions:
             report=group(ReportOptions, values),
             rate_test=group(RateTestOptions, values),
             quantize_aware=values.get("quantize_aware", False),
+            quantize_weights=values.get("quantize_weights"),
             frozen_int8=values.get("frozen_int8", False),
         )
 

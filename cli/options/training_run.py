@@ -17,6 +17,7 @@ from odt.cli.options.sample_files import SampleFiles
 from odt.cli.options.shared import require
 from odt.cli.options.teacher import teacher_of
 from odt.cli.options.train_options import TrainOptions
+from odt.cli.options.weights import WEIGHTS
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
@@ -98,8 +99,14 @@ def _refuse_unused(options: TrainOptions) -> None:
     refuse_alone("--export-adapters", exports.export_adapters, "--adapters", adapters)
     refuse_alone("--png", options.rate_test.png, "--find-rate", options.rate_test.find_rate)
     refuse_alone("--new-data", fit.new_data, "--checkpoint", session.checkpoint)
-    if options.quantize_aware and adapters:
-        raise OdtError("--quantize-aware: must be given without --adapters, but got both")
+    quantizing = {
+        "--quantize-aware": options.quantize_aware,
+        "--quantize-weights": options.quantize_weights,
+        "--adapters": adapters,
+    }
+    chosen = [name for name, value in quantizing.items() if value]
+    if len(chosen) > 1:
+        raise OdtError(f"{chosen[0]}: must be given without {chosen[1]}, but got both")
     refuse_alone("--cache-dtype", session.cache_dtype, "--cache-frozen", session.cache_frozen)
 
 
@@ -182,12 +189,15 @@ def model_of(path: str, options: ModelOptions) -> odt.Model:
 
 
 def quantized(model: odt.Model, options: TrainOptions) -> tuple[odt.Model, TrainOptions]:
-    """Returns the int8 model of a float model, and the options with which it trains.
+    """Returns the quantized model of a float model, and the options with which it trains.
 
     Raises:
         UnsupportedError: if the model is quantized, or odt does not support an operator.
         DataError: if the training inputs do not fit the model.
     """
+    if options.quantize_weights:
+        scheme: Any = WEIGHTS[options.quantize_weights]
+        return odt.quantize(model, scheme=scheme).model, options
     data = require("--data or --load-input", options.samples.load_input, INPUTS)
     default = None if options.session.checkpoint else "follow"
     recipe = {**options.recipe, "quant_ranges": options.recipe["quant_ranges"] or default}

@@ -21,6 +21,13 @@ MAX_NAMES = 200  # characters of the names of signatures in a warning
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 
 
+def block_scales(tensor: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the tensors with the scales and the zero points of a tensor's blocks, by field."""
+    details = tensor.get("quantization", {}).get("details", {})
+    numbers = {name: int(details.get(name, ABSENT)) for name in ("scales", "zero_points")}
+    return {name: i for name, i in numbers.items() if i != ABSENT}
+
+
 class PartialTables:
     """The tables of a model's subgraph with some of its operators.
 
@@ -69,6 +76,8 @@ class PartialTables:
             for name in TENSOR_LISTS:
                 used.update(map(int, operator.get(name, ())))
         used.discard(ABSENT)
+        for i in used & {*range(len(self.graph["tensors"]))}:
+            used = used.union(block_scales(self.graph["tensors"][i]).values())
         count = len(self.graph["tensors"])
         if unknown := used - set(range(count)):
             raise ModelError(
@@ -81,6 +90,9 @@ class PartialTables:
         """Drops the tensors that have no new number."""
         graph, number = self.graph, self.number
         graph["tensors"] = [graph["tensors"][i] for i in number if i != ABSENT]
+        for tensor in graph["tensors"]:
+            for name, i in block_scales(tensor).items():
+                tensor["quantization"]["details"][name] = number[i]
         graph["inputs"] = [number[int(i)] for i in graph.get("inputs", ()) if int(i) in number]
         for operator in graph["operators"]:
             for name in TENSOR_LISTS:

@@ -19,7 +19,12 @@ from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
 from odt.core.quantization.rules import SCHEMES, Scheme
 from odt.core.quantization.write_integers import IntegerModel
-from odt.core.quantization.write_weights import STORED, has_weights, with_stored_weights
+from odt.core.quantization.write_weights import (
+    STORED,
+    TFLITE_ONLY,
+    has_weights,
+    with_stored_weights,
+)
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.training.ranges import METHODS, evenly_spaced, measure
@@ -123,6 +128,11 @@ def store_weights(model: Model, settings: Settings) -> QuantizationResult:
         OptionError: if a pattern matches no operator, or no operator has such weights.
         LostFileError: if the model's file became shorter.
     """
+    if settings.scheme in TFLITE_ONLY and model.format != "tflite":
+        raise UnsupportedError(
+            f"{model.path}: must be a TFLite model for `scheme={settings.scheme}`, but got "
+            f"{model.format}. Convert it first with `Model.save()`."
+        )
     source = _float_model(model)
     float_positions = _matching(source.graph, settings.keep_float)
     nodes = [

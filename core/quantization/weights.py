@@ -1,16 +1,19 @@
 """Quantization of weights: symmetric, with one scale for each unit or channel."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from odt.core.model.dequantize import LARGEST
-from odt.kernels.geometry.quantize import Quantization, limits
+from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.rows.opdef import Array
 
 # For few bits, so many scales from this part of the scale of the largest weight to all of it.
 TRIALS = 25
-LEAST_PART = 0.4
+LEAST_PART, LEAST_PART_INT2 = 0.4, 0.1
+INT2: Limits = (-2, 1)
+SMALLEST_BLOCK_SCALE = 2.0**-14  # the smallest number that float16 holds with all its bits
 MAX_BIAS = 2.0**30  # in integers: half of 32 bits, so that sums of products have room
 
 
@@ -36,14 +39,58 @@ def least_error_scales(weights: Array, axis: int, largest: int) -> Array:
     if largest == LARGEST:
         return whole
     rows = np.moveaxis(weights, axis, 0).reshape(whole.size, -1)
-    best, least = whole, np.full(whole.size, np.inf, np.float32)
-    for part in np.linspace(1, LEAST_PART, TRIALS, dtype=np.float32):
-        scale = (whole * part)[:, np.newaxis]
-        rounded = np.clip(np.rint(rows / scale), -largest, largest) * scale
+    parts = np.linspace(1, LEAST_PART, TRIALS, dtype=np.float32)
+    return _best_scales(rows, (whole * part for part in parts), (-largest, largest))
+
+
+def int2_scales(weights: Array, axis: int) -> Array:
+    """Returns the scales of each unit with the least squared error of rounding to −2 … 1.
+
+    The errors of most weights are smaller with scales far below that of the largest weight.
+    """
+    whole = channel_scales(weights, axis) * np.float32(LARGEST)
+    rows = np.moveaxis(weights, axis, 0).reshape(whole.size, -1)
+    parts = np.linspace(1, LEAST_PART_INT2, TRIALS, dtype=np.float32)
+    return _best_scales(rows, (whole * part for part in parts), INT2)
+
+
+def block_scales(weights: Array, block: int, largest: int) -> Array:
+    """Returns the scales of blocks with the least squared error of rounding and clipping.
+
+    They are numbers of bfloat16, to which XNNPACK rounds scales, in the range of float16.
+
+    Args:
+        weights: real numbers.
+        block: values along the last axis that share a scale.
+        largest: largest integer.
+
+    Returns:
+        Scales in the shape of weights, with an entry for each block along the last axis.
+    """
+    rows = weights.reshape(-1, block)
+    whole = channel_scales(rows, 0) * np.float32(LARGEST / largest)
+    parts = np.linspace(1, LEAST_PART, TRIALS, dtype=np.float32)
+    scales = (_as_bfloat16(np.maximum(whole * p, SMALLEST_BLOCK_SCALE)) for p in parts)
+    return _best_scales(rows, scales, (-largest, largest)).reshape(*weights.shape[:-1], -1)
+
+
+def _best_scales(rows: Array, scales: Iterable[Array], limit: Limits) -> Array:
+    """Returns for each row the scale with the least squared error; the first of equal ones."""
+    best = np.zeros(len(rows), np.float32)
+    least = np.full(len(rows), np.inf, np.float32)
+    for each in scales:
+        scale = each[:, np.newaxis]
+        rounded = np.clip(np.rint(rows / scale), *limit) * scale
         error = np.square(rows - rounded).sum(axis=1)
-        best = np.where(error < least, scale[:, 0], best)
+        best = np.where(error < least, each, best)
         least = np.minimum(error, least)
     return best
+
+
+def _as_bfloat16(a: Array) -> Array:
+    """Returns float32 numbers rounded to the 8 bits of bfloat16's mantissa."""
+    bits = a.astype(np.float32).view(np.uint32) + np.uint32(0x8000)
+    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def weight_quantization(

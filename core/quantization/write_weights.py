@@ -2,31 +2,37 @@
 
 int8-weights: constants of integers, which hybrid operators of LiteRT read. int4-weights: the same
 with 4 bits for CONV_2D and FULLY_CONNECTED, and 8 for DEPTHWISE_CONV_2D, which LiteRT has no 4 bits
-for. float16: constants behind a DEQUANTIZE.
+for. int4-block32-weights and others: FULLY_CONNECTED has a scale of float16 for each block of 32
+weights of a unit, if blocks divide the unit. int2-weights: FULLY_CONNECTED has 2 bits, and CONV_2D,
+which LiteRT has no 2 bits for, has 4. float16: constants behind a DEQUANTIZE.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
+from odt.core.formats.flatbuffer.flatbuffer import TFLITE
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
 from odt.core.model.packed_integers import pack_integers
 from odt.core.model.quantization_rules import LAYERS
-from odt.core.quantization.weights import least_error_scales
+from odt.core.quantization.weights import INT2, block_scales, int2_scales, least_error_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.quantized_index import QUANTIZED
 
-STORED = ("int8-weights", "int4-weights", "float16")
+BLOCKS = {f"int4-block{n}-weights": n for n in (32, 64, 128, 256)}  # scheme → weights of a block
+STORED = ("int8-weights", "int4-weights", *BLOCKS, "int2-weights", "float16")
+TFLITE_ONLY = (*BLOCKS, "int2-weights")
 # Operators on real numbers that read weights of int8, and of int4, with a scale for each unit.
 HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 HYBRID_INT4 = frozenset(op for op in HYBRID if "int4" in QUANTIZED[op].hybrid)
 LARGEST_INT4 = 7  # symmetric: -8 is not used
+BITS = {"int2": 2, "int4": 4}  # of the types that files pack into bytes
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
@@ -42,7 +48,6 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
     tables = model_tables(model)
     graph = tables["subgraphs"][0]
     operators = graph["operators"]
-    narrow = scheme == "int4-weights"
     stored: dict[tuple[int, int], int] = {}
     conversions: list[dict[str, Any]] = []
     for node in nodes:
@@ -59,7 +64,7 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
             if values is None or values.dtype != np.float32:
                 continue
             if (i, axis) not in stored:
-                kind = "int8-weights" if narrow and node.op not in HYBRID_INT4 else scheme
+                kind = _kind(scheme, node.op, values.shape)
                 stored[i, axis] = _store(tables, i, values, kind, axis)
                 if scheme == "float16":
                     stored[i, axis] = _dequantized(tables, conversions, stored[i, axis])
@@ -69,30 +74,70 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
     return packed_model(model, tables)
 
 
+def _kind(scheme: str, op: str, shape: Sequence[int]) -> str:
+    """Returns the scheme of the weights of a layer, in whose types LiteRT has a kernel."""
+    if scheme in ("int8-weights", "float16"):
+        return scheme
+    if op not in HYBRID_INT4:
+        return "int8-weights"
+    divided = scheme not in BLOCKS or shape[-1] % BLOCKS[scheme] == 0
+    return scheme if op == "FULLY_CONNECTED" and divided else "int4-weights"
+
+
 def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int) -> int:
     """Adds a constant with the values of tensor i; returns its index."""
     tensors = tables["subgraphs"][0]["tensors"]
-    tensor = {**tensors[i], "buffer": len(tables["buffers"])}
-    if scheme == "float16":
-        stored: Array = values.astype(np.float16)
-        dtype = "float16"
+    tensor = {**tensors[i]}
+    if scheme in BLOCKS:
+        stored, dtype = _store_blocks(tables, tensor, values, BLOCKS[scheme]), "int4"
+    elif scheme == "float16":
+        stored, dtype = values.astype(np.float16), "float16"
     else:
         dtype = scheme.removesuffix("-weights")
         largest = LARGEST_INT4 if dtype == "int4" else LARGEST
-        scale = least_error_scales(values, axis, largest)
+        limit = INT2 if dtype == "int2" else (-largest, largest)
+        if dtype == "int2":
+            scale = int2_scales(values, axis)
+        else:
+            scale = least_error_scales(values, axis, largest)
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
-        stored = quantize(values, quantization, np.dtype(np.int8), (-largest, largest))
-        if dtype == "int4":
-            stored = pack_integers(stored, 4)
+        stored = quantize(values, quantization, np.dtype(np.int8), limit)
+        if dtype in BITS:
+            stored = pack_integers(stored, BITS[dtype])
         tensor["quantization"] = {
             "scale": quantization.scale,
             "zero_point": quantization.zero_point,
             "quantized_dimension": axis,
         }
-    tensor["type"] = code_of("TensorType", dtype.upper())
+    tensor["type"] = code_of("TensorType", dtype.upper(), TFLITE)
+    tensor["buffer"] = len(tables["buffers"])
     tables["buffers"].append(buffer_entry(stored))
     tensors.append(tensor)
     return len(tensors) - 1
+
+
+def _store_blocks(
+    tables: dict[str, Any], tensor: dict[str, Any], values: Array, block: int
+) -> Array:
+    """Adds a tensor with scales of blocks; returns the packed integers of the weights."""
+    tensors = tables["subgraphs"][0]["tensors"]
+    scale = block_scales(values, block, LARGEST_INT4)
+    blocks = (*(1,) * (values.ndim - 1), block)
+    quantization = Quantization(scale.reshape(-1), np.zeros(scale.size, np.int64), 0, blocks)
+    scales = {
+        "name": bytes(tensor.get("name", b"")) + b"_scales",
+        "shape": list(scale.shape),
+        "type": code_of("TensorType", "FLOAT16"),
+        "buffer": len(tables["buffers"]),
+    }
+    tables["buffers"].append(buffer_entry(scale.astype(np.float16)))
+    tensor["quantization"] = {
+        "details_type": code_of("QuantizationDetails", "BlockwiseQuantization", TFLITE),
+        "details": {"scales": len(tensors), "zero_points": ABSENT, "block_size": block},
+    }
+    tensors.append(scales)
+    limit = (-LARGEST_INT4, LARGEST_INT4)
+    return pack_integers(quantize(values, quantization, np.dtype(np.int8), limit), BITS["int4"])
 
 
 def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: int) -> int:

@@ -187,7 +187,7 @@ OTHER_RULES: Mapping[
 
 def _is_hybrid(x: Operand, w: Operand) -> bool:
     """Whether an operator on real numbers reads weights of integers."""
-    return x.dtype == "FLOAT32" and w.dtype in ("INT8", "INT4")
+    return x.dtype == "FLOAT32" and w.dtype in ("INT8", "INT4", "INT2")
 
 
 def _has_channels(w: Operand, axis: int) -> bool:

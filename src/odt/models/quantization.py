@@ -13,7 +13,18 @@ from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, OptionError, one_line
 from odt.models.model import Model, Path, file_of
 
-Scheme: TypeAlias = Literal["int8", "int16x8", "int8-weights", "int4-weights", "float16"]
+Scheme: TypeAlias = Literal[
+    "int8",
+    "int16x8",
+    "int8-weights",
+    "int4-weights",
+    "int4-block32-weights",
+    "int4-block64-weights",
+    "int4-block128-weights",
+    "int4-block256-weights",
+    "int2-weights",
+    "float16",
+]
 InterfaceType: TypeAlias = Literal["float32", "int8", "uint8", "int16"]  # of inputs and outputs
 Ranges: TypeAlias = Literal["percentile", "minmax", "mse"]
 
@@ -68,7 +79,7 @@ class QuantizedModel:
         if self.real:
             lines[0] += f"; float32: {one_line(', '.join(self.real), MAX_MESSAGE)}"
         convolves = any(node.operator == "CONV_2D" for node in self.model.nodes)
-        if self.scheme == "int4-weights" and convolves:
+        if self.scheme.startswith(("int4", "int2")) and convolves:
             lines.append(
                 "CONV_2D with int4 weights needs ai-edge-litert 1.2.0 or newer: older runtimes "
                 "compute other numbers without an error"
@@ -107,7 +118,9 @@ def quantize(
         data: inputs (N, …) from which the ranges of activations are measured: arrays or the path of
             a data file. Not needed if only weights are quantized.
         scheme: int8: activations and weights. int16x8: activations of 16 bits, weights of 8.
-            int8-weights, int4-weights, float16: weights alone; operators compute real numbers.
+            Others: weights alone; operators compute real numbers. int4-block32-weights: one scale
+            for each 32 weights of a unit in FULLY_CONNECTED, others int4. int2-weights: 2 bits in
+            FULLY_CONNECTED, 4 in CONV_2D.
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.
