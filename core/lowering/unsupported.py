@@ -136,7 +136,8 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
         specs: inferred specs for the file's batch.
 
     Raises:
-        UnsupportedError: if an input or output is empty, or its shape differs from the file's.
+        UnsupportedError: if an input or output is empty, an output is no numbers that odt computes,
+            or its shape differs from the file's.
     """
     for i in (*graph.inputs, *graph.outputs):
         if i in specs and not specs[i].size:
@@ -150,6 +151,11 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
             raise UnsupportedError(
                 f"{graph.name}: output {graph.label(i)}: must be computed, but got a variable, "
                 "which odt does not keep"
+            )
+        if tensor.spec.dtype.kind == "V":  # a constant of a type that NumPy lacks
+            (kind,) = tensor.spec.dtype.names or ("unknown",)
+            raise UnsupportedError(
+                f"{graph.name}: output {graph.label(i)}: must be real numbers, but got {kind}"
             )
         computed = specs[i].shape
         declared = tensor.signature or tensor.spec.shape

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_builder import ModelBuilder, table
 from support.limits import SECONDS
+from support.lowering import lower
 
 from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, TFLITE, FlatBuffer
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of, pack
 from odt.core.formats.flatbuffer.slots import ModelSlot, OperatorSlot, SubGraphSlot
 from odt.core.model.model import Model
-from odt.errors import ModelError
+from odt.errors import ModelError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 BITS = {"INT2": 2, "INT4": 4, "UINT4": 4, "FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8, "BFLOAT16": 16}
@@ -61,6 +62,28 @@ def test_new_types_are_bytes_with_a_name(kind: str) -> None:
     assert tensor.spec.shape == (4, 8)
     assert tensor.data is not None
     assert tensor.data.tobytes() == data
+
+
+@pytest.mark.parametrize("kind", [k for k in BITS if k.startswith("FLOAT8")])
+@pytest.mark.parametrize("op", ["CAST", "DEQUANTIZE", "FULLY_CONNECTED"])
+def test_operators_on_float8_are_named(op: str, kind: str) -> None:
+    """LiteRT 2.3.0 computes none of them, either."""
+    built = with_weight(kind=kind, data=bytes(32))
+    y = 2
+    if op != "FULLY_CONNECTED":
+        y = built.add_operator(op, (1,), (4, 8))
+    with pytest.raises(UnsupportedError, match=rf'tensor 1 \("w"\) of {kind}') as e:
+        lower(parse(built.build(y)).graph, 1)
+    assert f"({op})" in str(e.value)
+
+
+def test_outputs_of_types_that_numpy_lacks_are_named() -> None:
+    built = with_weight(kind="BFLOAT16", data=bytes(64))
+    x = built.add_operator("RELU", (0,), (1, 8))
+    built.graph.operators = built.graph.operators[1:]
+    built.graph.outputs = [x, 1]
+    with pytest.raises(UnsupportedError, match=r"output tensor 1 .*real numbers, but got BFLOAT16"):
+        lower(parse(built.build(x, 1)).graph, 1)
 
 
 @pytest.mark.parametrize(("file_format", "code"), [(TFLITE, 20), (CIRCLE, -1)])
