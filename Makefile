@@ -46,6 +46,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: test demo accept bench pages wheels emulate clean
 
 test: .venv/test
+	@$(BIN)/python tools/describe_python.py
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy

@@ -1,10 +1,12 @@
 """Tests are sentences; helpers over fixtures; numbers say where they come from."""
 
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from describe_python import missing
 from support.chromium import MISSING, PROGRAM, Chromium
 from support.limits import FOREVER
 
@@ -14,6 +16,21 @@ from odt.core.storage.free_memory import in_process_of
 # `flwr run` offline needs Ray, and epsilon dp-accounting.
 FLOWER = ("flwr", "ray", "dp_accounting")
 collect_ignore_glob = [] if all(map(find_spec, FLOWER)) else ["flower/*"]
+
+
+class _NoWheel:
+    """Skips tests that import a package that has no wheel for this Python."""
+
+    names = missing()
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> None:
+        if name in cls.names:
+            version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+            pytest.skip(f"{name} has no wheel for Python {version}", allow_module_level=True)
+
+
+sys.meta_path.append(_NoWheel)
 
 
 @pytest.fixture(autouse=True)
