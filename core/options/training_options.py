@@ -321,7 +321,7 @@ SELECTION_OPTIONS = table(
         False,
         Switch(),
         SELECTION,
-        "Freeze batch normalization, which converters store as MUL and ADD with constants.",
+        "Freeze batch normalization that the file has as MUL and ADD with constants.",
         stored=CHECKPOINT,
         federated=True,
     ),

@@ -33,7 +33,7 @@ class Selection:
         patterns: patterns of the weights that train; empty for all.
         freeze: patterns of weights that do not train.
         bias_only: whether to train only biases.
-        freeze_norm: whether to freeze batch normalization, stored as MUL and ADD with constants.
+        freeze_norm: whether to freeze batch normalization that the file has as MUL and ADD.
     """
 
     patterns: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ class Trainable:
         patterns: one or several patterns; only weights that match one of them train; all if empty.
         freeze: one or several patterns; weights that match one of them do not train.
         bias_only: whether only biases train.
-        freeze_norm: whether to freeze batch normalization, stored as MUL and ADD with constants.
+        freeze_norm: whether to freeze batch normalization that the file has as MUL and ADD.
     """
 
     last: int | None = None
