@@ -22,6 +22,7 @@ from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
+from odt.kernels.native.updates import RowSums
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.term import Term, chosen
@@ -231,6 +232,10 @@ def _sums(trainer: Trainer) -> list[Weights]:
     engine_sums = trainer.runtime.engine_of(TRAINING).sums
     gradients = by_name(trainer.graph, engine_sums.sums[0])
     sums = [Weights(f"gradient of {name}", a) for name, a in gradients.items()]
+    for part, name in enumerate(RowSums._fields):
+        arrays = {i: table[part] for i, table in engine_sums.tables[0].items()}
+        named = by_name(trainer.graph, arrays)
+        sums += [Weights(f"{name} of the gradient of {n}", a) for n, a in named.items()]
     if engine_sums.clip_memory.size:
         sums.append(Weights("gradient clipping", engine_sums.clip_memory))
     rounded = by_name(trainer.graph, trainer.parameters.rounded)

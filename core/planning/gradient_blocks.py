@@ -40,7 +40,7 @@ def in_blocks(plan: Plan, parameters: Collection[str], parts: int) -> Plan:
     values = dict(plan.values)
     bases = {value.base for value in values.values()}
     for k, entry in enumerate(plan.entries):
-        if not isinstance(entry, Delivery) or entry.parameter not in parameters:
+        if not isinstance(entry, Delivery) or entry.call or entry.parameter not in parameters:
             continue
         first = calls.get(entry.parameter, k)
         call, spec = plan.entries[first], values[entry.gradient].spec

@@ -111,16 +111,25 @@ class Delivery:
         gradient: its gradient.
         call: computes the gradient in blocks, each of which updates a part of the parameter; None
             if the gradient exists as a whole. The gradient is then the memory of some blocks.
+        by_rows: whether the call selects rows of the parameter instead, whose gradients are added
+            to sums. The gradient then has no memory.
     """
 
     parameter: str
     gradient: str
     call: Call | None = None
+    by_rows: bool = False
 
     @property
     def touched(self) -> tuple[str, ...]:
         """The gradient, and the values from which the call computes it."""
         return (self.gradient, *(self.call.touched if self.call else ()))
+
+    @property
+    def form(self) -> str:
+        """How the call computes the gradient, as a suffix of a line."""
+        form = "by rows of" if self.by_rows else "in blocks by"
+        return f", {form} {self.call.label}" if self.call else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +322,7 @@ class Plan:
         for k, entry in enumerate(self.entries):
             if isinstance(entry, Delivery):
                 suffix = "" if self.owns(k) else ", which later calls read"
-                suffix += f", in blocks by {entry.call.label}" if entry.call else ""
+                suffix += entry.form
                 lines.append(f"deliver {entry.gradient} to {entry.parameter}{suffix}")
                 continue
             ins = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.reads)

@@ -7,7 +7,13 @@ so that training allocates what the forecast counts.
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import is_short
 from odt.core.planning.gradient_blocks import in_blocks
-from odt.core.planning.gradient_sums import computed_in_sums, gradient_sums
+from odt.core.planning.gradient_sums import (
+    TableRule,
+    by_rows,
+    computed_in_sums,
+    gradient_sums,
+    table_sums,
+)
 from odt.core.planning.meetings import Groups, choose_meetings, gathered
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.packed_weights import packed_weights
@@ -40,6 +46,7 @@ class StepPlans:
         *,
         keep: bool,
         in_parts: bool,
+        tables: TableRule | None = None,
         whole: bool = False,
     ) -> None:
         """Chooses the mode, blocks and meetings.
@@ -50,16 +57,18 @@ class StepPlans:
             schedule: micro-batches and workers.
             keep: whether to keep gradients until the end of a step, for any schedule.
             in_parts: whether parts of parameters can be updated.
+            tables: which tables have sums of rows for gradients; None for none.
             whole: whether the update needs whole gradients nevertheless.
         """
         self.plans, self.computation, self.schedule = plans, computation, schedule
         size = schedule.micro_batch
         plan = plans.at(computation, size)[0]
-        self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
+        rows = table_sums(plan, schedule, tables) if tables else {}
+        self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts, tables=rows)
         if whole and schedule.workers > 1 and self.sums.immediate:  # workers would update parts
             keep = True
-            self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts)
-        self._keep, self._in_parts = keep, in_parts
+            self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts, tables=rows)
+        self._keep, self._in_parts, self._tables = keep, in_parts, tables
         self.mode = step_mode(plan, computation.losses, schedule, self.sums, keep=keep)
         packs = schedule.packs and computation.backward and not is_short(plan)
         self.packed = packed_weights(plan) if packs else {}
@@ -83,6 +92,7 @@ class StepPlans:
             self.schedule,
             keep=self._keep,
             in_parts=self._in_parts,
+            tables=self._tables,
             whole=True,
         )
 
@@ -99,15 +109,17 @@ class StepPlans:
     @property
     def _rewrites(self) -> bool:
         """Whether the plans differ from those of `Plans`."""
-        return self.has_blocks or bool(self.sums.in_calls) or self._gathers
+        sums = self.sums
+        return self.has_blocks or bool(sums.in_calls or sums.tables) or self._gathers
 
     def _with_blocks(self, plan: Plan) -> Plan:
         return in_blocks(plan, self._in_blocks, self.blocks) if self._in_blocks else plan
 
     def _in_blocks_and_sums(self, samples: int) -> tuple[Plan, MemoryPlan]:
-        if not self.has_blocks:
+        if not (self.has_blocks or self.sums.tables):
             return self.plans.in_sums(self.computation, samples, self.sums.in_calls)
-        plan = self._with_blocks(self.plans.at(self.computation, samples)[0])
+        plan = by_rows(self.plans.at(self.computation, samples)[0], self.sums.tables)
+        plan = self._with_blocks(plan)
         plan = computed_in_sums(plan, self.sums.in_calls)
         return plan, plan_memory(plan)
 

@@ -3,22 +3,27 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
 from odt.core.planning.gradient_blocks import block_ends
+from odt.core.planning.gradient_sums import TableSums
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_plans import StepPlans
 from odt.core.runtime.arena import make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.place import Place
-from odt.core.runtime.program import Deliver
+from odt.core.runtime.program import Deliver, SelectedRows
 from odt.core.runtime.team import Task, Team
 from odt.kernels.native.binding import Calls, Run, in_order, joined, one_loop
 from odt.kernels.native.updates import (
+    RowSums,
     bind_accumulate,
+    bind_add_rows,
     bind_meet,
+    bind_merge_rows,
     bind_side_by_side,
     fits_compiled,
     leave_meetings,
@@ -40,6 +45,7 @@ class Gradients:
         adds: of each worker, (1,): whether the next gradients are added to its sums, or begin new
             ones.
         scratch: of each worker, memory of its updates.
+        tables: of each worker, the sums of rows of tables, by tensor index.
         met: parameters for whose gradients workers meet, to add or use them together.
         clip_memory: memory of gradient clipping.
     """
@@ -62,6 +68,10 @@ class Gradients:
         workers = range(plans.schedule.workers)
         sums = ([*separate, *shared] if k == 0 else separate for k in workers)
         self.sums = [make_arrays({i: specs[i] for i in each}) for each in sums]
+        by_tensor = {self._tensors[name]: table for name, table in choice.tables.items()}
+        self.tables = [{i: make_row_sums(t, k) for i, t in by_tensor.items()} for k in workers]
+        updated = {self._tensors[name] for name in choice.immediate}
+        self._tables_after_step = [i for i in by_tensor if i not in updated]
         self.adds = [np.zeros(1, np.int64) for _ in workers]
         self.scratch = [parameters.scratch() for _ in workers]
         self.met = frozenset(choice.met(plans.schedule.workers))
@@ -71,12 +81,13 @@ class Gradients:
         self._bound: dict[tuple[object, ...], list[Task]] = {}
         optimizer = parameters.optimizer
         self._clipping = optimizer.clipping if optimizer else Clipping()
-        self.clip_memory = self._clipping.memory(len(self.sums[0]))
+        self.clip_memory = self._clipping.memory(len(self._clipped))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the sums."""
-        return sum(a.nbytes for sums in self.sums for a in sums.values())
+        rows = sum(a.nbytes for tables in self.tables for t in tables.values() for a in t)
+        return sum(a.nbytes for sums in self.sums for a in sums.values()) + rows
 
     def begin(self, workers: int, *, keep: bool) -> None:
         """Begins new sums on a number of workers, or adds to those of earlier batches if `keep`."""
@@ -109,7 +120,9 @@ class Gradients:
 
     def memory(self, worker: int) -> tuple[Array, ...]:
         """The arrays of one worker alone, in the same order for all workers."""
-        return self.adds[worker], *(self.sums[worker][i] for i in self.sums[-1])
+        sums = (self.sums[worker][i] for i in self.sums[-1])
+        tables = self.tables[worker].values()
+        return self.adds[worker], *sums, *(a for table in tables for a in table)
 
     def deliver(self, worker: int, places: Mapping[int, Place]) -> Deliver:
         """Returns the function that binds the calls which take the gradients of a worker's program.
@@ -125,9 +138,13 @@ class Gradients:
             assert met == order, "all workers meet in one order"
         calls: list[Calls] = []  # of the next meeting
 
-        def deliver(name: str, gradient: Array, owned: bool) -> Sequence[Run]:
+        def deliver(
+            name: str, gradient: Array, owned: bool, rows: SelectedRows | None
+        ) -> Sequence[Run]:
             """Returns the calls that take a gradient; those of a meeting at its last one."""
             i = self._tensors[name]
+            if rows is not None:
+                return self._bind_rows(name, worker, rows)
             in_blocks = places[worker].plan.deliveries[name].call is not None
             if name in self.met or in_blocks:
                 bind = self._bind_blocks if in_blocks else self._bind_part
@@ -146,6 +163,15 @@ class Gradients:
             return (bind_add(total, gradient, self.adds[worker]),)
 
         return deliver
+
+    def _bind_rows(self, name: str, worker: int, rows: SelectedRows) -> list[Run]:
+        """Returns the calls that add gradients of a table's rows to their sums, or use them."""
+        i = self._tensors[name]
+        table = self.tables[worker][i]
+        calls = [*rows.find, bind_add_selected(table, rows, self.adds[worker])]
+        if name in self._immediate:
+            calls += self._parameters.bind_table(i, table, self.scratch[worker])
+        return calls
 
     def in_place(self, worker: int, plan: Plan, *, adds: bool) -> dict[str, Array]:
         """The sums in which a worker computes gradients, by parameter.
@@ -213,8 +239,9 @@ class Gradients:
 
     def add_up(self, team: Team) -> None:
         """Adds the sums of all workers to those of the first."""
-        if tasks := self._tasks(update=False):
-            team.run(tasks)
+        for tasks in (self._tasks(update=False), self._merging_tasks()):
+            if tasks:
+                team.run(tasks)
         self._summing = 1
 
     def update(self, team: Team, *, keep: bool = False) -> None:
@@ -224,19 +251,26 @@ class Gradients:
             team: threads that update.
             keep: whether the sums must stay as they are; otherwise the update may destroy them.
         """
-        if not self.sums[0]:
+        if not (self.sums[0] or self._tables_after_step):
             return
         if self._clips:
             self.add_up(team)
             for run in self._clips:
                 run()
+        elif merging := self._merging_tasks():
+            team.run(merging)
         team.run(self._tasks(update=True, keep=keep))
 
     @cached_property
     def _clips(self) -> list[Run]:
         """The calls that clip the sums of the first worker, in the order of the tensors."""
-        gradients = [self.sums[0][i] for i in sorted(self.sums[0])]
-        return joined(self._clipping.bind(gradients, self.clip_memory))
+        return joined(self._clipping.bind(self._clipped, self.clip_memory))
+
+    @property
+    def _clipped(self) -> list[Array]:
+        """The sums of the first worker, in the order of the tensors."""
+        tables = {i: self.tables[0][i].sums for i in self._tables_after_step}
+        return [a for _, a in sorted({**self.sums[0], **tables}.items(), key=itemgetter(0))]
 
     def calls_after_step(self) -> list[Run]:
         """The calls with which one worker alone clips its gradients, and updates parameters."""
@@ -252,13 +286,39 @@ class Gradients:
             # the largest first, so that all workers finish at about the same time
             sums = self.sums[0]
             trained = sorted(sums, key=lambda i: -sums[i].size)
-            are_few = sum(a.size for a in sums.values()) < ALONE
+            tables = self._tables_after_step if update else []
+            values = sum(self._parameters.trained[i].size for i in tables)
+            are_few = sum(a.size for a in sums.values()) + values < ALONE
             workers = 1 if are_few else len(self.sums)
             each = [
                 [
                     call
                     for i in trained[k::workers]
                     for call in self._bind_sum(i, self.scratch[k], update=update, keep=keep)
+                ]
+                + [
+                    call
+                    for i in tables
+                    for call in self._parameters.bind_table(
+                        i, self.tables[0][i], self.scratch[k], k, workers
+                    )
+                ]
+                for k in range(workers)
+            ]
+            self._bound[key] = [in_order(calls) for calls in each if calls]
+        return self._bound[key]
+
+    def _merging_tasks(self) -> list[Task]:
+        """Returns the tasks that add the sums of rows of all workers to those of the first."""
+        key = "tables", self._summing
+        if key not in self._bound:
+            workers = len(self.tables)
+            others = self.tables[1 : self._summing]
+            each = [
+                [
+                    bind_merge(self.tables[0][i], tables[i])
+                    for i in self._tables_after_step[k::workers]
+                    for tables in others
                 ]
                 for k in range(workers)
             ]
@@ -294,3 +354,46 @@ def bind_add(total: Array, gradient: Array, adds: Array) -> Run:
             np.copyto(total, gradient)
 
     return add
+
+
+def make_row_sums(table: TableSums, worker: int) -> RowSums:
+    """Allocates the sums of a worker's gradients of a table's rows."""
+    return RowSums(**make_arrays(table.specs(worker), zeros=True))
+
+
+def bind_add_selected(total: RowSums, selected: SelectedRows, adds: Array) -> Run:
+    """Returns a call that adds gradients of rows, to no earlier ones unless adds[0]."""
+    at, gradients = selected.at, selected.gradients
+    if at.size and fits_compiled(total.sums, gradients):
+        return bind_add_rows(total, at, gradients, adds)
+
+    def add() -> None:
+        if not adds[0]:
+            total.sums[: total.listed.size] = 0
+            total.places[total.listed] = 0
+            total.rows[0] = 0
+        _add_rows(total, at, gradients)
+
+    return add
+
+
+def bind_merge(total: RowSums, other: RowSums) -> Run:
+    """Returns a call that adds the sums of another worker's rows."""
+    if fits_compiled(total.sums):
+        return bind_merge_rows(total, other)
+
+    def merge() -> None:
+        _add_rows(total, other.listed, other.sums[: other.listed.size])
+
+    return merge
+
+
+def _add_rows(total: RowSums, at: Array, gradients: Array) -> None:
+    selected = np.unique(at)
+    new = selected[total.places[selected] == 0]
+    first = 1 + total.rows.item(0)
+    total.rows[first : first + new.size] = new
+    total.places[new] = np.arange(first, first + new.size)
+    total.rows[0] += new.size
+    rows = gradients.reshape(at.size, *total.sums.shape[1:], copy=False)
+    np.add.at(total.sums, total.places[at] - 1, rows)

@@ -22,8 +22,10 @@ from odt.kernels.native.bitmask import bind_keep
 from odt.kernels.native.updates import (
     SEED,
     STEP,
+    RowSums,
     bind_round_units,
     bind_update,
+    bind_update_rows,
     fits_compiled,
     make_origin,
 )
@@ -287,14 +289,64 @@ class Parameters:
             part: positions in the flat parameter.
         """
         factor = self._rates.get(i, 1.0)
-        name, numbers = self._compiled_update(factor)
-        array = self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
+        name, array = self._compiled_update(factor)[0], self._numbers_of(factor)
         slots = [a[i].reshape(-1, copy=False)[part] for a in self.slots.values()]
         if i in self._integers:
             bind = self._integers[i].bind_part
             return bind(name, part, gradient, slots, array, i, self.origin)
         p = self.trained[i].reshape(-1, copy=False)[part]
         return bind_update(name, p, gradient, *slots, numbers=array)
+
+    def bind_table(
+        self, i: int, gradient: RowSums, work: Array, part: int = 0, parts: int = 1
+    ) -> list[Run]:
+        """Returns the calls that update a part of a table, after `begin_update`.
+
+        They are valid as long as `pulls` does not change.
+
+        Args:
+            i: tensor index.
+            gradient: sums of the gradients of its rows.
+            work: scratch memory from `scratch`.
+            part, parts: number of the part, and how many there are.
+        """
+        assert self.optimizer is not None, "parameters that train have an optimizer"
+        rule, attrs = self.optimizer.rule, self.optimizer.attrs
+        p = self.trained[i]
+        is_compiled = rule.compiled is not None and fits_compiled(gradient.sums, p)
+        if self.pulls or self.average.arrays or not is_compiled:  # the first part is all
+            if part:
+                return []
+            parts = 1
+        calls: list[Run] = []
+        if self.pulls:
+            calls.append(partial(self._pull_rows, i, gradient))
+            calls.append(self._bind_rule(i, self._pulled[i], True, work))
+        elif is_compiled:
+            factor = self._rates.get(i, 1.0)
+            slots = [a[i] for a in self.slots.values()]
+            calls.append(
+                bind_update_rows(
+                    self._compiled_update(factor)[0],
+                    p,
+                    *slots,
+                    numbers=self._numbers_of(factor),
+                    gradient=gradient,
+                    which=rule.rows(attrs),
+                    part=part,
+                    parts=parts,
+                )
+            )
+        else:
+            calls.append(partial(self._apply_to_rows, i, gradient, work))
+        if self.average.arrays:
+            calls.append(self.average.bind(i, work[-1]))
+        return calls
+
+    def _numbers_of(self, factor: float) -> ctypes.Array[ctypes.c_float]:
+        """The numbers that compiled updates read, by factor of the learning rate."""
+        numbers = self._compiled_update(factor)[1]
+        return self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
 
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None, "parameters that train have an optimizer"
@@ -319,6 +371,27 @@ class Parameters:
         np.subtract(self.trained[i], self._anchors[i], out=pulled)
         np.multiply(pulled, self.proximal_mu, out=pulled)
         np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
+
+    def _pull_rows(self, i: int, gradient: RowSums) -> None:
+        """Computes g + μ (w − w₀) of a table, in memory of its own."""
+        pulled = self._pulled[i]
+        np.subtract(self.trained[i], self._anchors[i], out=pulled)
+        np.multiply(pulled, self.proximal_mu, out=pulled)
+        pulled[gradient.listed] += gradient.sums[: gradient.listed.size]
+
+    def _apply_to_rows(self, i: int, gradient: RowSums, work: Array) -> None:
+        """Updates the rows of a table that have gradients, with NumPy."""
+        assert self.optimizer is not None, "parameters that train have an optimizer"
+        rows = gradient.listed
+        arrays = {"p": self.trained[i], **{name: a[i] for name, a in self.slots.items()}}
+        copies = {name: a[rows] for name, a in arrays.items()}
+        flat = {name: a.reshape(-1) for name, a in copies.items()}
+        g = gradient.sums[: rows.size].reshape(-1).copy()
+        rate = self._rate * self._rates.get(i, 1.0)
+        rule = self.optimizer.rule
+        rule.run(self.optimizer.attrs, rate, self.step, g=g, work=work[:-1], **flat)
+        for name, a in arrays.items():
+            a[rows] = copies[name]
 
     def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         """Updates a parameter with NumPy; tile by tile unless the rule needs it whole."""

@@ -21,10 +21,6 @@ from odt.kernels.native.regions import Regions
 from odt.kernels.native.table import Table
 from odt.kernels.rows.opdef import PACKED, PACKS, Array
 
-# Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
-# the gradient may be destroyed because nothing reads its memory later).
-Deliver = Callable[[str, Array, bool], Sequence[Run]]
-
 
 class Samples(NamedTuple):
     """Arrays to fill with samples: those of a program, or of a whole batch.
@@ -42,6 +38,26 @@ class Samples(NamedTuple):
         """Returns the arrays of samples [at, at + count)."""
         here = slice(at, at + count)
         return Samples(*([a if len(a) == 1 else a[here] for a in arrays] for arrays in self))
+
+
+class SelectedRows(NamedTuple):
+    """Gradients of the rows of a table that a micro-batch selects.
+
+    Attributes:
+        find: the calls that fill `at`.
+        at: number of the row of each gradient.
+        gradients: the gradients.
+    """
+
+    find: Sequence[Run]
+    at: Array
+    gradients: Array
+
+
+# Returns the calls that take a complete gradient: (name of the parameter's value, gradient, whether
+# the gradient may be destroyed because nothing reads its memory later, the rows of a table instead
+# of the gradient).
+Deliver = Callable[[str, Array, bool, SelectedRows | None], Sequence[Run]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +151,8 @@ class Program:
         lines = []
         for k, entry in enumerate(self.plan.entries):
             if isinstance(entry, Delivery):
-                by = f", in blocks by {entry.call.label}" if entry.call else ""
-                lines.append(f"deliver {self._place(entry.gradient)} to {entry.parameter}{by}")
+                gradient = self._place(entry.gradient)
+                lines.append(f"deliver {gradient} to {entry.parameter}{entry.form}")
             elif k not in self._covered:
                 how = "compiled" if entry.compiled else "NumPy"
                 if k in self._fused:
@@ -292,7 +308,8 @@ class Program:
         if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs `deliver`"
             gradient = self._arrays[entry.gradient]
-            return deliver(entry.parameter, gradient, self.plan.owns(k))
+            rows = self._rows_of(entry.call) if entry.call and entry.by_rows else None
+            return deliver(entry.parameter, gradient, self.plan.owns(k), rows)
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
         if entry.compiled is not None:
             _, extra = self._fused.get(k, (k, {}))
@@ -301,6 +318,19 @@ class Program:
             return (self._bind_call(entry, arrays, extra),)
         prepared = entry.kernel.prepare(entry.attrs, entry.specs)
         return (partial(entry.kernel.run, entry.attrs, **arrays, **prepared),)
+
+    def _rows_of(self, call: Call) -> SelectedRows:
+        """Binds the call that selects the rows of a table's gradient."""
+        form = call.kernel.row_sums
+        assert form is not None, "the kernel selects rows"
+        (written,) = call.writes
+        entries = call.specs[written].shape[0]
+        arrays = {n: self._arrays[v] for n, v in call.arrays.items() if n != written}
+        at, gradients = arrays["at"], arrays.pop("dy")
+        find = form.call_find if call.compiled else partial(partial, form.find)
+        arguments = (call.compiled or call.kernel).prepare(call.attrs, call.specs)
+        run = find(call.attrs, **arrays, **{**arguments, "entries": entries})
+        return SelectedRows((run,) if at.size else (), at.reshape(-1, copy=False), gradients)
 
 
 def bind(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_sums import TableRule, table_rule
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.step_plans import StepPlans
 from odt.core.recipe.sample_specs import sample_specs
@@ -32,6 +33,7 @@ class Runtime(Closing):
         schedule: Schedule,
         *,
         keep_gradients: bool = False,
+        batches: int = 1,
         planned: int | None = None,
     ) -> None:
         """Allocates arenas.
@@ -42,6 +44,7 @@ class Runtime(Closing):
             parameters: parameters that they share.
             schedule: micro-batches and workers.
             keep_gradients: whether to keep gradients until the end of a step.
+            batches: batches of a step.
             planned: number of computations, from the first, for which the arenas are large enough;
                 None for all. The others are planned at their first use, and get larger arenas if
                 they need more, which is rare: training needs more than validation.
@@ -51,6 +54,10 @@ class Runtime(Closing):
         size = schedule.micro_batch
         self._plans, self._parameters = plans, parameters
         self._computations, self._keep_gradients = computations, keep_gradients
+        optimizer = parameters.optimizer
+        self._tables = (
+            table_rule(optimizer.rule, optimizer.attrs, batches) if optimizer is not None else None
+        )
         self._step_plans: dict[int, StepPlans] = {}
         self._nbytes = self._largest(planned)
         self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
@@ -81,11 +88,17 @@ class Runtime(Closing):
         """Returns the plans of one of the computations, which are made at the first request."""
         if number not in self._step_plans:
             self._step_plans[number] = self._plans_for(
-                self._computations[number], self.schedule, self._keep_gradients
+                self._computations[number], self.schedule, self._keep_gradients, self._tables
             )
         return self._step_plans[number]
 
-    def _plans_for(self, computation: Computation, schedule: Schedule, keep: bool) -> StepPlans:
+    def _plans_for(
+        self,
+        computation: Computation,
+        schedule: Schedule,
+        keep: bool,
+        tables: TableRule | None = None,
+    ) -> StepPlans:
         parameters = self._parameters
         return StepPlans(
             self._plans,
@@ -93,6 +106,7 @@ class Runtime(Closing):
             schedule,
             keep=keep,
             in_parts=parameters.in_parts,
+            tables=tables,
             whole=parameters.pulls,
         )
 
@@ -117,7 +131,7 @@ class Runtime(Closing):
         Args:
             computation: the computation.
             micro_batch: samples that a program runs at once; None for those of the schedule.
-            keep_gradients: whether to keep gradients until `apply`.
+            keep_gradients: whether to keep whole gradients until `apply`.
         """
         schedule = replace(self.schedule, micro_batch=micro_batch or self.schedule.micro_batch)
         return self._bind(self._plans_for(computation, schedule, keep_gradients))

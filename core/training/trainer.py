@@ -46,6 +46,7 @@ from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Evaluate, Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.updatedef import is_lazy
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -211,6 +212,7 @@ class Trainer(Closing):
             self.parameters,
             schedule,
             keep_gradients=self.info.keeps_gradients,
+            batches=self.info.accumulate,
             planned=planned,
         )
         self._training = self.runtime.engine_of(TRAINING)
@@ -454,9 +456,14 @@ class Trainer(Closing):
 
         Raises:
             TrainingError: if the loss is not finite; all accumulated gradients are discarded.
+            OptionError: if the update is lazy, which accumulated gradients cannot be.
         """
+        optimizer = self.parameters.optimizer
+        if optimizer is not None and is_lazy(optimizer.attrs):
+            rule = "must be off for gradients that are accumulated"
+            raise OptionError("lazy", rule, "on", "Give `accumulate=` instead.")
         engine = self._accumulating or self._training
-        if engine.plans.mode.update is Update.DURING:
+        if engine.plans.mode.update is Update.DURING or engine.plans.sums.tables:
             engine = self.runtime.engine(engine.computation, keep_gradients=True)
         self._accumulating = engine
         order = range(samples) if isinstance(samples, int) else samples

@@ -7,7 +7,7 @@ dropout, round weights or keep them as integers, and let workers meet.
 import ctypes
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import is_available, load
 from odt.kernels.rows.opdef import Array, Attrs, Specs
+from odt.kernels.rows.updatedef import Rows
 
 NEVER = np.zeros(1, np.int64)  # `adds` of calls that never add
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
@@ -56,6 +57,70 @@ def bind_update(name: str, p: Array, g: Array, *slots: Array, numbers: Any) -> C
         numbers: float32, an array of NumPy or ctypes, read in each call.
     """
     return bind(name, p, g, *slots, p.size, numbers)
+
+
+class RowSums(NamedTuple):
+    """Sums of gradients of rows of a table; those without a row are 0.
+
+    Attributes:
+        sums: (capacity, …) the sums.
+        rows: (1 + capacity,) int64, the number of rows that have a sum, and these rows in the order
+            of the sums.
+        places: (V,) int32, the place of the sum of each row of the table, counted from 1, or 0.
+    """
+
+    sums: Array
+    rows: Array
+    places: Array
+
+    @property
+    def listed(self) -> Array:
+        """The rows that have a sum, in the order of the sums."""
+        return self.rows[1 : 1 + self.rows.item(0)]
+
+
+def bind_add_rows(total: RowSums, at: Array, gradients: Array, adds: Array) -> Calls:
+    """Returns a compiled call that adds gradients of rows to their sums.
+
+    Args:
+        total: the sums.
+        at: (n,) int64, the row of each gradient.
+        gradients: (n, …) float32.
+        adds: one int64, read in each call: whether sums of earlier calls stay.
+    """
+    return bind("add_rows", *total, gradients, at, at.size, gradients.size // at.size, adds)
+
+
+def bind_merge_rows(total: RowSums, other: RowSums) -> Calls:
+    """Returns a compiled call that adds the sums of another worker."""
+    width = total.sums.size // len(total.sums)
+    return bind("merge_rows", *total, other.sums, other.rows, width)
+
+
+def bind_update_rows(
+    name: str,
+    p: Array,
+    *slots: Array,
+    numbers: Any,
+    gradient: RowSums,
+    which: Rows,
+    part: int,
+    parts: int,
+) -> Calls:
+    """Returns a compiled update of a part of a table by the sums of its rows' gradients.
+
+    Args:
+        name: name of the optimizer's kernel.
+        p: (V, …) table.
+        slots: arrays like p.
+        numbers: as for `bind_update`.
+        gradient: sums of the gradients of its rows.
+        which: rows that the update changes.
+        part, parts: number of the part, and how many there are.
+    """
+    a, b = (*slots, None, None)[:2]
+    sizes = len(p), p.size // len(p), which.value, part, parts
+    return bind("update_rows", p, a, b, numbers, RULES.index(name), *gradient, *sizes)
 
 
 def bind_move_average(average: Array, weights: Array, numbers: Any) -> Calls:

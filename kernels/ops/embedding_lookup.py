@@ -10,10 +10,20 @@ from collections.abc import Callable
 
 from odt.errors import ShapeError
 from odt.kernels.families.gather import INDEX, bind_find, find, put, take
-from odt.kernels.native.binding import in_order
+from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
-from odt.kernels.native.typed import row_extent
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.native.typed import find_rows, row_extent
+from odt.kernels.rows.opdef import (
+    Array,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    RowSums,
+    Specs,
+    TensorSpec,
+    always,
+)
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -64,6 +74,14 @@ def call_grad_table(
     return in_order([*rows, scatter_add(dy, at, dtable)])
 
 
+def find_ids(attrs: None, *, ids: Array, at: Array, step: Array, entries: int) -> None:
+    find("EMBEDDING_LOOKUP", ids, (entries,), at, step)
+
+
+def call_find_ids(attrs: None, *, ids: Array, at: Array, extent: Array, entries: int) -> Run:
+    return find_rows(ids, (entries,), at, extent)
+
+
 OP = OpDef(
     "EMBEDDING_LOOKUP",
     inputs=("ids", "table"),
@@ -82,6 +100,7 @@ OP = OpDef(
             writes=("dtable",),
             workspace=workspace,
             compiled=Compiled(call_grad_table, fits("dy"), compiled_workspace),
+            row_sums=RowSums(always, find_ids, call_find_ids),
         )
     },
     stops=("ids",),

@@ -21,7 +21,17 @@ from odt.kernels.geometry.axes import behind
 from odt.kernels.native.binding import Check, Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.native.typed import find_slices, row_extent
-from odt.kernels.rows.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    Array,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    RowSums,
+    Specs,
+    TensorSpec,
+)
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -157,6 +167,21 @@ def call_grad_x(
     return in_order([*call_find(indices, at, extent, entries), scatter_add(dy, at, dx)])
 
 
+def selects_rows(attrs: GatherAttrs, s: Specs) -> bool:
+    """Whether indices select whole rows of x, along its first axis."""
+    return attrs.resolved(s) == (0, 0)
+
+
+def find_rows(attrs: GatherAttrs, **arrays: Any) -> None:
+    find(**arrays)
+
+
+def call_find_rows(
+    attrs: GatherAttrs, *, indices: Array, at: Array, extent: Array, entries: int, first: Array
+) -> Run:
+    return find_slices(indices, entries, at, extent)
+
+
 def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:
     return GatherAttrs(behind(attrs.axis), behind(attrs.batch_dims))
 
@@ -182,6 +207,7 @@ OP = OpDef(
             workspace=rows,
             prepare=geometry,
             compiled=Compiled(call_grad_x, fits("dy"), compiled_rows, geometry),
+            row_sums=RowSums(selects_rows, find_rows, call_find_rows),
         )
     },
     stops=("indices",),

@@ -12,7 +12,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import EPSILON
 from odt.kernels.rows.opdef import TILE, Array
-from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, UpdateRule
+from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, Rows, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,10 @@ def compiled(attrs: AdagradAttrs, learning_rate: float, step: int) -> CompiledUp
     return "root_scaled", (learning_rate, attrs.weight_decay, 1.0, 1.0, attrs.epsilon)
 
 
+def rows(attrs: AdagradAttrs) -> Rows:
+    return Rows.LISTED if attrs.epsilon and not attrs.weight_decay else Rows.ALL
+
+
 RULE = UpdateRule(
     "adagrad",
     AdagradAttrs,
@@ -65,4 +69,5 @@ RULE = UpdateRule(
     hyper_parameters=(EPSILON, WEIGHT_DECAY),
     place=4,
     learning_rate=0.01,
+    rows=rows,
 )

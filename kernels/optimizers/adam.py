@@ -4,29 +4,53 @@ g ← g + λ p                          weight decay λ, as in torch.optim.Adam
 m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
 p ← p − α m / (√v + ε)               α = lr √(1 − β₂ᵗ) / (1 − β₁ᵗ), t = 1 on the first step
 
+If it is lazy, rows of embedding tables that a batch does not read keep p, m and v.
+
 ε is added outside the root and without bias correction: the first steps differ from PyTorch's Adam
 with the same ε. Source: onert's Adam, with its defaults.
 """
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
 from odt.dataclass import dataclass
+from odt.errors import OptionError
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.term import root
-from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
+from odt.kernels.rows.updatedef import (
+    WEIGHT_DECAY,
+    CompiledUpdate,
+    HyperParameter,
+    Rows,
+    UpdateRule,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class AdamAttrs:
+class MomentAttrs:
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-7
     weight_decay: float = 0.0
 
 
-def slots(attrs: AdamAttrs) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class AdamAttrs(MomentAttrs):
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-7
+    weight_decay: float = 0.0
+    lazy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lazy and self.weight_decay:
+            remedy = "Leave one of the two out."
+            raise OptionError("lazy", "needs a weight decay of 0", self.weight_decay, remedy)
+
+
+def slots(attrs: MomentAttrs) -> tuple[str, ...]:
     return ("m", "v")
 
 
@@ -60,7 +84,7 @@ def run(
 
 
 def update_tile(
-    attrs: AdamAttrs, alpha: float, p: Array, g: Array, m: Array, v: Array, work: Array
+    attrs: MomentAttrs, alpha: float, p: Array, g: Array, m: Array, v: Array, work: Array
 ) -> None:
     """Updates a tile of a parameter and its moments; destroys the gradient."""
     np.multiply(g, g, out=work)
@@ -79,6 +103,15 @@ def compiled(attrs: AdamAttrs, learning_rate: float, step: int) -> CompiledUpdat
     return "adam", (alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
 
 
+def rows_with_moments(attrs: Any) -> Rows:
+    """Returns the rows that an update changes: 0 / (√0 + ε) is 0 unless ε is 0."""
+    return Rows.WITH_STATE if attrs.epsilon and not attrs.weight_decay else Rows.ALL
+
+
+def rows(attrs: AdamAttrs) -> Rows:
+    return Rows.LISTED if attrs.lazy else rows_with_moments(attrs)
+
+
 BETA_1 = HyperParameter("beta_1", "Decay rate of the first moment", most=1, below=True)
 BETA_2 = HyperParameter("beta_2", "Decay rate of the second moment", most=1, below=True)
 EPSILON = HyperParameter("epsilon", "Constant added to the denominator")
@@ -91,7 +124,14 @@ RULE = UpdateRule(
     run,
     work=1,
     compiled=compiled,
-    hyper_parameters=(*MOMENTS, WEIGHT_DECAY),
+    hyper_parameters=(
+        *MOMENTS,
+        WEIGHT_DECAY,
+        HyperParameter(
+            "lazy", "Update only the rows of embedding tables that a batch reads", switch=True
+        ),
+    ),
     onert=2,
     place=1,
+    rows=rows,
 )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, update_tile
+from odt.kernels.optimizers.adam import MOMENTS, MomentAttrs, update_tile
 from odt.kernels.rows.opdef import TILE, Array, Specs, TensorSpec
 from odt.kernels.rows.updatedef import WEIGHT_DECAY, UpdateRule
 
@@ -27,11 +27,11 @@ PIECE = 4096  # values that are looked up at once, with 8 bytes for each
 SIGNED, UNSIGNED = True, False
 
 
-def slots(attrs: AdamAttrs) -> tuple[str, ...]:
+def slots(attrs: MomentAttrs) -> tuple[str, ...]:
     return ("m", "v", "m_scale", "v_scale")
 
 
-def slot_specs(attrs: AdamAttrs, p: TensorSpec) -> Specs:
+def slot_specs(attrs: MomentAttrs, p: TensorSpec) -> Specs:
     if p.size < LEAST:
         return {"m": p, "v": p}
     codes = TensorSpec(p.shape, np.dtype(np.uint8))
@@ -101,7 +101,7 @@ def quantize(x: Array, codes: Array, scales: Array, signed: bool, work: Array) -
 
 
 def run(
-    attrs: AdamAttrs,
+    attrs: MomentAttrs,
     learning_rate: float,
     step: int,
     *,
@@ -134,7 +134,7 @@ def run(
 
 RULE = UpdateRule(
     "adam8bit",
-    AdamAttrs,
+    MomentAttrs,
     slots,
     run,
     work=4,

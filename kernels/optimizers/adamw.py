@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.optimizers.adam import MOMENTS, move_to
+from odt.kernels.optimizers.adam import MOMENTS, move_to, rows_with_moments
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
@@ -77,4 +77,5 @@ RULE = UpdateRule(
     hyper_parameters=(*MOMENTS, DECOUPLED_WEIGHT_DECAY),
     place=2,
     class_name="AdamW",
+    rows=rows_with_moments,
 )

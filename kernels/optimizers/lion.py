@@ -16,7 +16,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
 from odt.kernels.rows.opdef import TILE, Array
-from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
+from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, Rows, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,10 @@ def compiled(attrs: LionAttrs, learning_rate: float, step: int) -> CompiledUpdat
     return "lion", (learning_rate, p_scale, attrs.beta_1, 1 - attrs.beta_2)
 
 
+def rows(attrs: LionAttrs) -> Rows:
+    return Rows.ALL if attrs.weight_decay else Rows.WITH_STATE
+
+
 RULE = UpdateRule(
     "lion",
     LionAttrs,
@@ -73,4 +77,5 @@ RULE = UpdateRule(
     ),
     place=5,
     learning_rate=1e-4,
+    rows=rows,
 )

@@ -15,14 +15,20 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
+from odt.kernels.optimizers.adam import (
+    MOMENTS,
+    MomentAttrs,
+    rows_with_moments,
+    slots,
+    update_tile,
+)
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
-class OrtAdamWAttrs(AdamAttrs):
+class OrtAdamWAttrs(MomentAttrs):
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
@@ -65,4 +71,5 @@ RULE = UpdateRule(
     compiled=compiled,
     hyper_parameters=(*MOMENTS, DECOUPLED_WEIGHT_DECAY),
     class_name="OrtAdamW",
+    rows=rows_with_moments,
 )

@@ -12,7 +12,7 @@ Source: torch.optim.RMSprop, not centered; ρ, its alpha, and ε have Keras' def
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.optimizers.adam import EPSILON, move_to
+from odt.kernels.optimizers.adam import EPSILON, move_to, rows_with_moments
 from odt.kernels.optimizers.sgd import MOMENTUM
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
@@ -84,4 +84,5 @@ RULE = UpdateRule(
     ),
     place=3,
     class_name="RMSprop",
+    rows=rows_with_moments,
 )

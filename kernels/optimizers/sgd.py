@@ -13,7 +13,13 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import TILE, Array
-from odt.kernels.rows.updatedef import WEIGHT_DECAY, CompiledUpdate, HyperParameter, UpdateRule
+from odt.kernels.rows.updatedef import (
+    WEIGHT_DECAY,
+    CompiledUpdate,
+    HyperParameter,
+    Rows,
+    UpdateRule,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,12 @@ def compiled(attrs: SgdAttrs, learning_rate: float, step: int) -> CompiledUpdate
     return "momentum", (*numbers, attrs.momentum, attrs.nesterov)
 
 
+def rows(attrs: SgdAttrs) -> Rows:
+    if attrs.weight_decay:
+        return Rows.ALL
+    return Rows.WITH_STATE if attrs.momentum else Rows.LISTED
+
+
 MOMENTUM = HyperParameter("momentum", "Momentum coefficient", most=1)
 
 RULE = UpdateRule(
@@ -86,4 +98,5 @@ RULE = UpdateRule(
     place=0,
     class_name="SGD",
     learning_rate=0.01,
+    rows=rows,
 )

@@ -121,6 +121,7 @@ class Kernel:
         compiled: the same computation in compiled code.
         epilogue: this computation as an epilogue of the kernel before it, if it can be one.
         digest: second form of a gradient, which reads a digest of the forward values.
+        row_sums: form of a table's gradient in which rows that no index selects are absent.
     """
 
     run: Callable[..., None]
@@ -134,6 +135,23 @@ class Kernel:
     compiled: "Compiled | None" = None
     epilogue: "Epilogue | None" = None
     digest: "Digest | None" = None
+    row_sums: "RowSums | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowSums:
+    """A gradient of a table that is a sum of rows: row at[r] of it gets row r of dy.
+
+    Attributes:
+        fits: whether it is, for these specs; workspace `at` has the row of each row of dy.
+        find: (attrs, entries of the table, **arrays and arguments of the kernel besides dy and its
+            result) fills `at`.
+        call_find: returns the compiled call that does; the forward phase has checked the indices.
+    """
+
+    fits: Callable[[Attrs, Specs], bool]
+    find: Callable[..., None]
+    call_find: Callable[..., Callable[[], object]]
 
 
 @dataclass(frozen=True, slots=True)

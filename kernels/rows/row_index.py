@@ -86,6 +86,12 @@ HYPER_PARAMETERS: dict[str, tuple[str, float | None, bool, bool]] = {
         False,
         False,
     ),
+    "lazy": (
+        "Update only the rows of embedding tables that a batch reads for Adam.",
+        None,
+        False,
+        True,
+    ),
     "rho": ("Decay rate of the squared gradients for RMSprop.", 1, True, False),
     "decay_exponent": (
         "Exponent γ of the second moment's decay rate 1 − t^−γ for Adafactor.",

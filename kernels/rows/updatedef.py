@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
 
@@ -60,6 +61,23 @@ WEIGHT_DECAY = HyperParameter("weight_decay", "Weight decay", note="added to the
 DECOUPLED_WEIGHT_DECAY = replace(WEIGHT_DECAY, note="decoupled")
 
 
+class Rows(Enum):
+    """The rows of a table that an update changes, if a step has gradients of some rows only."""
+
+    ALL = 0
+    WITH_STATE = 1  # those with a gradient, or with state that is not 0
+    LISTED = 2  # those with a gradient
+
+
+def all_rows(attrs: Attrs) -> Rows:
+    return Rows.ALL
+
+
+def is_lazy(attrs: Attrs) -> bool:
+    """Whether rows of tables without a gradient keep values that an exact update would change."""
+    return bool(getattr(attrs, "lazy", False))
+
+
 @dataclass(frozen=True, slots=True)
 class UpdateRule:
     """The row of an optimizer.
@@ -75,6 +93,7 @@ class UpdateRule:
         slot_specs: (attrs, spec of a parameter) → specs of its state arrays, which may be only some
             of `slots`; by default each is shaped like the parameter.
         whole: whether `run` gets whole parameters in their own shape, and leaves g as it is.
+        rows: (attrs) → the rows of a table that an update changes.
         run: the update.
         work: number of scratch arrays of TILE elements that `run` needs.
         compiled: (attrs, learning_rate, step) → name of the kernel that makes the same update of
@@ -101,6 +120,7 @@ class UpdateRule:
     learning_rate: float = 0.001
     slot_specs: Callable[[Attrs, TensorSpec], Specs] | None = None
     whole: bool = False
+    rows: Callable[[Any], Rows] = all_rows
 
     def __post_init__(self) -> None:
         if not self.class_name:

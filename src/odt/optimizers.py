@@ -51,6 +51,7 @@ class Adam(Optimizer):
         beta_2: Decay rate of the second moment.
         epsilon: Constant added to the denominator.
         weight_decay: Weight decay (added to the gradient).
+        lazy: Update only the rows of embedding tables that a batch reads.
     """
 
     name: ClassVar[str] = "adam"
@@ -59,6 +60,7 @@ class Adam(Optimizer):
     beta_2: float = 0.999
     epsilon: float = 1e-07
     weight_decay: float = 0.0
+    lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,12 @@ class Net:
         self.inputs.append(i)
         return i
 
+    def integers(self, *shape: int) -> int:
+        """Adds a model input of int32."""
+        i = self._tensor(shape, np.int32)
+        self.inputs.append(i)
+        return i
+
     def constant(self, values: Any, dtype: Any = None) -> int:
         a = np.array(values, dtype or self.dtype)
         a.flags.writeable = False

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.gradient_sums import table_rule
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
@@ -146,7 +147,11 @@ def forecast(
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
     keep = info.keeps_gradients
-    steps = [StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts) for c in computations]
+    tables = table_rule(rule, attrs, info.accumulate)
+    steps = [
+        StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts, tables=tables)
+        for c in computations
+    ]
     running, memory = steps[0].at(size)
     return Forecast(
         plans,

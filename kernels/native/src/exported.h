@@ -230,6 +230,19 @@ KERNEL(root_scaled_momentum,
         int64_t n, const float *numbers /* learning rate, decay, keep, add, ε, momentum */))
 KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
               const float *numbers /* learning rate, factor of p, β₁, rate of m */))
+KERNEL(add_rows, (float *sums /* (capacity, K) */, int64_t *rows /* (1 + capacity) */,
+                  int32_t *places /* (entries) */, const float *g /* (n, K) */,
+                  const int64_t *at /* (n) */, int64_t count, int64_t width,
+                  const int64_t *adds /* (1) */))
+KERNEL(merge_rows, (float *sums /* (capacity, K) */, int64_t *rows /* (1 + capacity) */,
+                    int32_t *places /* (entries) */, const float *others /* (fewer, K) */,
+                    const int64_t *other_rows /* (1 + fewer) */, int64_t width))
+KERNEL(update_rows,
+       (float *p /* (entries, K) */, float *a /* as p, or null */, float *b /* as p, or null */,
+        const float *numbers /* those of the optimizer */, int64_t rule,
+        const float *sums /* (capacity, K) */, const int64_t *rows /* (1 + capacity) */,
+        const int32_t *places /* (entries) */, int64_t entries, int64_t width, int64_t which,
+        int64_t part, int64_t parts))
 KERNEL(move_average, (float *e /* (n) */, const float *w /* (n) */, int64_t n,
                       const float *numbers /* share of w in e */))
 KERNEL(sum_squares, (const float *a /* (n) */, int64_t n, double *total /* (1) */))

@@ -9,9 +9,12 @@
 
 #define SQUARE_SUMS 8 /* sums of squares side by side, as in native/updates.py */
 #define INTEGERS 32   /* of a weight, which are updated at once */
+#define CHUNK 256     /* values of a table without gradients, which are updated at once */
 
-/* The updates of weights that are integers, in the order of native/updates.py. */
+/* The updates of weights that are integers, and of tables, in the order of native/updates.py. */
 enum { SGD, MOMENTUM, ADAM, ROOT_SCALED, ROOT_SCALED_MOMENTUM, LION };
+/* The rows of a table that an update changes, in the order of rows/updatedef.py. */
+enum { ALL, WITH_STATE, LISTED };
 
 #define BODY "updates_body.h"
 #include "each_isa.h"

@@ -103,6 +103,125 @@ void F(lion)(float *p, const float *g, float *m, int64_t n, const float *numbers
   }
 }
 
+/* Updates n values of a parameter by the kernel of an optimizer, with the slots a and b. */
+static void F(update)(int64_t rule, float *p, const float *g, float *a, float *b, int64_t n,
+                      const float *numbers) {
+  switch (rule) {
+  case SGD:
+    F(sgd)(p, g, n, numbers);
+    break;
+  case MOMENTUM:
+    F(momentum)(p, g, a, n, numbers);
+    break;
+  case ADAM:
+    F(adam)(p, g, a, b, n, numbers);
+    break;
+  case ROOT_SCALED:
+    F(root_scaled)(p, g, a, n, numbers);
+    break;
+  case ROOT_SCALED_MOMENTUM:
+    F(root_scaled_momentum)(p, g, a, b, n, numbers);
+    break;
+  case LION:
+    F(lion)(p, g, a, n, numbers);
+    break;
+  }
+}
+
+/* Adds gradients of rows of a table to their sums: row at[r] gets g[r]. `rows` begins with the
+   number of rows that have a sum, which follow in the order of the sums; `places` says for each row
+   of the table where its sum is, counted from 1, or 0. Sums without a row are 0. */
+static void F(add_to_rows)(float *sums, int64_t *rows, int32_t *places, const float *g,
+                           const int64_t *at, int64_t count, int64_t width) {
+  for (int64_t r = 0; r < count; r++, g += width) {
+    int32_t *place = places + at[r];
+    if (!*place) rows[++rows[0]] = at[r], *place = (int32_t)rows[0];
+    float *to = sums + (*place - 1) * width;
+    IVDEP
+    for (int64_t k = 0; k < width; k++) to[k] += g[k];
+  }
+}
+
+void F(add_rows)(float *sums, int64_t *rows, int32_t *places, const float *g, const int64_t *at,
+                 int64_t count, int64_t width, const int64_t *adds) {
+  if (!*adds) {
+    memset(sums, 0, (size_t)(rows[0] * width) * sizeof *sums);
+    for (; rows[0]; rows[0]--) places[rows[rows[0]]] = 0;
+  }
+  F(add_to_rows)(sums, rows, places, g, at, count, width);
+}
+
+/* Adds the sums of rows of another worker. */
+void F(merge_rows)(float *sums, int64_t *rows, int32_t *places, const float *others,
+                   const int64_t *other_rows, int64_t width) {
+  F(add_to_rows)(sums, rows, places, others, other_rows + 1, other_rows[0], width);
+}
+
+typedef struct {
+  float *p, *a, *b;
+  const float *numbers, *sums;
+  const int64_t *rows;
+  const int32_t *places;
+  int64_t rule, entries, width, which, part, parts;
+} F(rows_job);
+
+static const float F(no_gradient)[CHUNK];
+
+/* Whether all of n values are 0. */
+static int F(are_zero)(const float *a, int64_t n) {
+  uint32_t bits = 0;
+  const uint32_t *words = (const uint32_t *)(const void *)a;
+  for (int64_t i = 0; a && i < n; i++) bits |= words[i];
+  return !bits;
+}
+
+/* Updates n values from number `first` on, whose gradients are 0. */
+static void F(update_without_gradient)(const F(rows_job) * c, int64_t first, int64_t n) {
+  for (int64_t at = first, count; at < first + n; at += count) {
+    count = first + n - at < CHUNK ? first + n - at : CHUNK;
+    float *a = c->a ? c->a + at : 0, *b = c->b ? c->b + at : 0;
+    if (c->which == WITH_STATE && F(are_zero)(a, count) && F(are_zero)(b, count)) continue;
+    F(update)(c->rule, c->p + at, F(no_gradient), a, b, count, c->numbers);
+  }
+}
+
+static void F(update_row)(const F(rows_job) * c, int64_t row, int64_t place) {
+  int64_t at = row * c->width;
+  float *a = c->a ? c->a + at : 0, *b = c->b ? c->b + at : 0;
+  F(update)(c->rule, c->p + at, c->sums + place * c->width, a, b, c->width, c->numbers);
+}
+
+static void F(rows_part)(void *job, int part, int parts) {
+  const F(rows_job) *c = job;
+  int64_t n = c->which == LISTED ? c->rows[0] : c->entries, of = c->parts * parts;
+  int64_t k = n * (c->part * parts + part) / of, end = n * (c->part * parts + part + 1) / of;
+  if (c->which == LISTED) {
+    for (; k < end; k++) F(update_row)(c, c->rows[1 + k], k);
+    return;
+  }
+  for (int64_t last; k < end; k = last) {
+    last = k + 1;
+    if (c->places[k]) {
+      F(update_row)(c, k, c->places[k] - 1);
+      continue;
+    }
+    while (last < end && !c->places[last]) last++;
+    F(update_without_gradient)(c, k * c->width, (last - k) * c->width);
+  }
+}
+
+/* Updates one of several parts of a table by the sums of its rows' gradients: all rows, those that
+   have a gradient or state that is not 0, or the listed ones, which have a gradient. */
+void F(update_rows)(float *p, float *a, float *b, const float *numbers, int64_t rule,
+                    const float *sums, const int64_t *rows, const int32_t *places, int64_t entries,
+                    int64_t width, int64_t which, int64_t part, int64_t parts) {
+  F(rows_job) c = {.p = p, .a = a, .b = b, .numbers = numbers, .sums = sums, .rows = rows};
+  c.places = places, c.rule = rule, c.entries = entries, c.width = width, c.which = which;
+  c.part = part, c.parts = parts;
+  int64_t updated = which == LISTED ? rows[0] : entries / parts;
+  parallel_for(F(rows_part), &c, parallel_parts(updated * width * 4));
+}
+
 /* The exponential moving average e of weights w: e += share · (w − e). */
 void F(move_average)(float *e, const float *w, int64_t n, const float *numbers) {
   float share = numbers[0];
@@ -252,26 +371,8 @@ static void F(integers_part)(void *job, int part, int parts) {
     uint8_t *q = c.q + at;
     for (int64_t i = 0; i < n; i++)
       real[i] = ((float)((q[i] ^ c.flip) - c.flip) - zeros[i]) * scales[i];
-    switch (c.rule) {
-    case SGD:
-      F(sgd)(real, c.g + at, n, c.numbers);
-      break;
-    case MOMENTUM:
-      F(momentum)(real, c.g + at, c.a + at, n, c.numbers);
-      break;
-    case ADAM:
-      F(adam)(real, c.g + at, c.a + at, c.b + at, n, c.numbers);
-      break;
-    case ROOT_SCALED:
-      F(root_scaled)(real, c.g + at, c.a + at, n, c.numbers);
-      break;
-    case ROOT_SCALED_MOMENTUM:
-      F(root_scaled_momentum)(real, c.g + at, c.a + at, c.b + at, n, c.numbers);
-      break;
-    case LION:
-      F(lion)(real, c.g + at, c.a + at, n, c.numbers);
-      break;
-    }
+    float *a = c.a ? c.a + at : 0, *b = c.b ? c.b + at : 0;
+    F(update)(c.rule, real, c.g + at, a, b, n, c.numbers);
     draw_uniform(&c.sequence, c.first + at, n, noise);
     for (int64_t i = 0; i < n; i++) {
       float v = real[i] / scales[i] + zeros[i] + noise[i];

@@ -1,5 +1,7 @@
 """How batches run follows from the plan, the schedule, and what the update needs."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.tied_network import info, network
@@ -21,7 +23,7 @@ def mode(m: int, w: int, *, validates: bool = False, **options: bool) -> StepMod
     plans = Plans(network(np.float32))
     each = training_and_validation(plans.graphs, info(BATCH))
     schedule = usual_schedule(plans, each[0], BATCH, m, w)
-    given = {"keep": False, "in_parts": True, **options}
+    given: dict[str, Any] = {"keep": False, "in_parts": True, **options}
     return StepPlans(plans, each[validates], schedule, **given).mode
 
 
