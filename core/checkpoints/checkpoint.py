@@ -115,7 +115,7 @@ def capture(
     """
     assert parameters.optimizer is not None, "parameters that train have an optimizer"
     check_properties(properties or {})
-    attrs = asdict(parameters.optimizer.attrs)
+    attrs = parameters.optimizer.rule.stored(parameters.optimizer.attrs)
     groups = _groups(parameters, best, before)
     entries, arrays = [], []
     for role, group in groups.items():

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from odt.core.formats.flatbuffer.subgraphs import CONTROL_FLOW
@@ -185,11 +185,11 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
 
 def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
     """Returns training info with explicit defaults and from_logits, as a circle+ stores it."""
-    attrs = OPTIMIZERS[info.optimizer].attrs(**info.hyper_parameters)
+    rule = OPTIMIZERS[info.optimizer]
     logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
     return replace(
         info,
-        hyper_parameters=asdict(attrs),
+        hyper_parameters=rule.stored(rule.attrs(**info.hyper_parameters)),
         from_logits=logits if _of_softmax(info) else None,
     )
 

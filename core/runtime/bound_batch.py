@@ -53,6 +53,7 @@ class BoundBatch:
         self._batch.fill(self._run.program.samples, 0, self._batch.samples)
         self._forward()
         self._plans.check_files()
+        self._run.program.check()
         self._loss = sum([a.item() for a in self._losses])
         if not math.isfinite(self._loss):
             self._worker.take(self._run, self._batch, self._loss)  # raises the error

@@ -16,7 +16,15 @@ from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
-from odt.kernels.native.binding import Calls, Run, joined, one_loop
+from odt.kernels.native.binding import (
+    FOUND,
+    Calls,
+    Run,
+    joined,
+    one_loop,
+    with_late_checks,
+    without_checks,
+)
 from odt.kernels.native.regions import Regions
 from odt.kernels.native.table import Table
 from odt.kernels.rows.opdef import PACKED, PACKS, Array
@@ -143,8 +151,13 @@ class Program:
             for k, entry in enumerate(plan.entries)
         ]
         self._forward_runs = list(chain(*self.runs[: plan.forward_entries]))
-        self._forward = joined(self._forward_runs)
-        self._backward = joined(chain(*self.runs[plan.forward_entries :]))
+        backward = chain(*self.runs[plan.forward_entries :])
+        self._checks: list[Run] = []
+        self._forward = joined(
+            run for each in self._forward_runs for run in with_late_checks(each, self._checks)
+        )
+        # What backward reads was checked before.
+        self._backward = joined(run for each in backward for run in without_checks(each))
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
@@ -172,6 +185,13 @@ class Program:
         """Computes outputs and losses from the inputs."""
         for run in self._forward:
             run()
+        self.check()
+
+    def check(self) -> None:
+        """Raises DataError for data that `forward`, or its loop, could not use."""
+        if self._checks and FOUND[0]:
+            for check in self._checks:
+                check()
 
     def backward(self) -> None:
         """Computes and delivers the gradients, after `forward` on the same inputs."""

@@ -50,6 +50,7 @@ class SideBySide:
             separate = batch.look is not None or bool(together[0][1].program.seen)
             side_by_side([[forward if separate else step] for forward, _, step in loops])()
             for worker, run in together:
+                run.program.check()
                 worker.end_forward(run, batch)
             if separate:
                 side_by_side([[backward] for _, backward, _ in loops])()

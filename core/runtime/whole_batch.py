@@ -58,6 +58,7 @@ class WholeBatch:
             worker.begin()
         for worker, runs in zip(self._workers, call.runs, strict=False):  # perhaps fewer parts
             for run, loss in zip(runs, call.losses(worker.number), strict=True):
+                run.program.check()
                 worker.take(run, batch, loss)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError, ShapeError
-from odt.kernels.native.binding import Check, Run, in_order
-from odt.kernels.native.typed import find_rows, row_extent
+from odt.kernels.native.binding import Run, in_order
+from odt.kernels.native.typed import check_extent, find_rows, row_extent
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 INDEX = np.dtype(np.intp)
@@ -70,15 +70,13 @@ def bind_find(
 ) -> list[Run]:
     """Returns the compiled calls of `find`; `extent` has the least and most index of each axis."""
 
-    def check() -> None:
-        # `extent` has a row even if tuples have no index.
-        for k, (size, (least, most)) in enumerate(zip(lead, extent.tolist(), strict=False)):
-            if least < 0 or most >= size:
-                raise DataError(
-                    f"{name}: indices of axis {k} must be 0 … {size - 1}, but got {least} … {most}"
-                )
+    def error(k: int, least: int, most: int) -> DataError:
+        return DataError(
+            f"{name}: indices of axis {k} must be 0 … {lead[k] - 1}, but got {least} … {most}"
+        )
 
-    return [find_rows(indices, lead, at, extent), Check(check)]
+    # `extent` has a row even if tuples have no index.
+    return [find_rows(indices, lead, at, extent), check_extent(extent, lead, error)]
 
 
 def bind_entries(

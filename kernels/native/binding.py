@@ -210,17 +210,29 @@ def joined(calls: Iterable[Run]) -> list[Run]:
     return loops
 
 
+# Whether a note of a check was ever of data that cannot be used; until then no check need run.
+FOUND = np.zeros(1, np.int64)
+
+
 class Check:
-    """A call that raises an error if data cannot be used; a C program has none."""
+    """A call that raises an error if data cannot be used; a C program has none.
 
-    __slots__ = ("_run",)
+    Attributes:
+        note: compiled call that notes such data in memory of its own, and sets FOUND, so that `run`
+            may follow at the end of a phase; None if `run` must follow at once.
+        run: raises the error.
+    """
 
-    def __init__(self, run: Run) -> None:
-        """Keeps the function that raises."""
-        self._run = run
+    __slots__ = ("note", "run")
+
+    def __init__(self, run: Run, note: Calls | None = None) -> None:
+        """Keeps the functions."""
+        self.note, self.run = note, run
 
     def __call__(self) -> None:
-        self._run()
+        if self.note is not None:
+            self.note()
+        self.run()
 
 
 class InOrder:
@@ -247,6 +259,18 @@ def in_order(calls: Iterable[Run]) -> Callable[[], None]:
     if len(runs) == 1 and isinstance(runs[0], Calls):
         return runs[0]
     return InOrder(runs)
+
+
+def with_late_checks(run: Run, late: list[Run]) -> Iterator[Run]:
+    """Yields what a call consists of; checks that may follow at the end are added to `late`."""
+    if isinstance(run, InOrder):
+        for each in run.runs:
+            yield from with_late_checks(each, late)
+    elif isinstance(run, Check) and run.note is not None:
+        late.append(run.run)
+        yield run.note
+    else:
+        yield run
 
 
 def without_checks(run: Run) -> Iterator[Run]:

@@ -1,6 +1,6 @@
 """Compiled kernels on values of several types: casts, comparisons, positions, row selections."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, prepare
-from odt.kernels.native.binding import Calls, Check, Run, bind, in_order
+from odt.kernels.native.binding import FOUND, Calls, Check, Run, bind, in_order
 from odt.kernels.native.elementwise import (
     broadcast_strides,
     elementwise_shape,
@@ -203,6 +203,29 @@ def any_or_all(*, is_all: bool) -> Compiled:
 def row_extent(axes: int) -> Mapping[str, TensorSpec]:
     """Returns workspace for the least and the most index of each axis that indices index."""
     return {"extent": TensorSpec((axes, 2), np.dtype(np.int64))}
+
+
+def check_extent(
+    extent: Array, sizes: Sequence[int], error: Callable[[int, int, int], Exception]
+) -> Check:
+    """Returns a check of indices.
+
+    Args:
+        extent: (axes, 2) int64, the least and the most index of each axis.
+        sizes: sizes of the axes that they index.
+        error: (number of an axis, least, most) → the error for indices outside of it.
+    """
+    noted = np.zeros(extent.shape, np.int64)
+
+    def check() -> None:
+        extents: Any = noted.tolist()
+        for k, (size, (least, most)) in enumerate(zip(sizes, extents, strict=False)):
+            if least < 0 or most >= size:
+                noted.fill(0)
+                raise error(k, least, most)
+
+    limits = np.array(sizes, np.int64)
+    return Check(check, bind("note_extent", extent, limits, noted, limits.size, FOUND))
 
 
 def find_rows(indices: Array, sizes: tuple[int, ...], at: Array, extent: Array) -> Run:

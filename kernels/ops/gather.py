@@ -18,9 +18,9 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
 from odt.kernels.families.gather import INDEX, put, take
 from odt.kernels.geometry.axes import behind
-from odt.kernels.native.binding import Check, Run, in_order
+from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.gather import fits, scatter_add, select
-from odt.kernels.native.typed import find_slices, row_extent
+from odt.kernels.native.typed import check_extent, find_slices, row_extent
 from odt.kernels.rows.opdef import (
     Array,
     Compiled,
@@ -125,12 +125,10 @@ def compiled_rows(attrs: GatherAttrs, s: Specs) -> Specs:
 def call_find(indices: Array, at: Array, extent: Array, entries: int) -> list[Run]:
     """Returns the calls that fill `at` as `find` does, and refuse an index outside the axis."""
 
-    def check() -> None:
-        least, most = extent[0].tolist()
-        if least < 0 or most >= entries:
-            raise DataError(f"GATHER: indices must be 0 … {entries - 1}, but got {least} … {most}")
+    def error(_: int, least: int, most: int) -> DataError:
+        return DataError(f"GATHER: indices must be 0 … {entries - 1}, but got {least} … {most}")
 
-    return [find_slices(indices, entries, at, extent), Check(check)]
+    return [find_slices(indices, entries, at, extent), check_extent(extent, (entries,), error)]
 
 
 def call_forward(

@@ -128,7 +128,10 @@ RULE = UpdateRule(
         *MOMENTS,
         WEIGHT_DECAY,
         HyperParameter(
-            "lazy", "Update only the rows of embedding tables that a batch reads", switch=True
+            "lazy",
+            "Update only the rows of embedding tables that a batch reads",
+            switch=True,
+            omitted=True,
         ),
     ),
     onert=2,

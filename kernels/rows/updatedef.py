@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
@@ -25,6 +25,7 @@ class HyperParameter:
         most: largest value; None for no limit.
         below: whether values must be less than `most`.
         switch: whether it is a switch (on or off) instead of a number.
+        omitted: whether files leave it out while it is off, as those of earlier versions do.
     """
 
     name: str
@@ -32,6 +33,7 @@ class HyperParameter:
     most: float | None = None
     below: bool = False
     switch: bool = False
+    omitted: bool = False
     note: str = ""
 
     @property
@@ -125,6 +127,11 @@ class UpdateRule:
     def __post_init__(self) -> None:
         if not self.class_name:
             object.__setattr__(self, "class_name", self.name.capitalize())
+
+    def stored(self, attrs: Attrs) -> dict[str, float]:
+        """Returns the hyper-parameters that files store."""
+        omitted = {h.name for h in self.hyper_parameters if h.omitted}
+        return {n: v for n, v in asdict(attrs).items() if v or n not in omitted}
 
     def state(self, attrs: Attrs, p: TensorSpec) -> Specs:
         """Returns the specs of a parameter's state arrays, by slot."""

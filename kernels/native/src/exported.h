@@ -299,6 +299,8 @@ KERNEL(any_or_all, (const uint8_t *x /* (outer, count, inner) */, uint8_t *y /* 
 KERNEL(find_rows, (const void *indices /* (count, axes) */, int64_t *at /* (count) */,
                    int64_t *extent /* (axes, 2) */, const int64_t *sizes /* (axes) */,
                    int64_t count, int64_t axes, int64_t type))
+KERNEL(note_extent, (const int64_t *extent /* (axes, 2) */, const int64_t *sizes /* (axes) */,
+                     int64_t *noted /* (axes, 2) */, int64_t axes, int64_t *found /* (1) */))
 KERNEL(find_slices, (const void *indices /* (groups, n) */, int64_t *at /* (groups, repeats, n) */,
                      int64_t *extent /* (1, 2) */, int64_t groups, int64_t repeats, int64_t n,
                      int64_t entries, int64_t type))

@@ -353,6 +353,14 @@ void F(find_rows)(const void *indices, int64_t *at, int64_t *extent, const int64
   }
 }
 
+/* Copies the extents of axes whose indices are outside of them, and sets *found then. */
+void F(note_extent)(const int64_t *extent, const int64_t *sizes, int64_t *noted, int64_t axes,
+                    int64_t *found) {
+  for (int64_t k = 0; k < axes; k++, extent += 2, noted += 2)
+    if (extent[0] < 0 || extent[1] >= sizes[k])
+      noted[0] = extent[0], noted[1] = extent[1], *found = 1;
+}
+
 /* Fills at (groups, repeats, n) with indices (groups, n) and `entries` more for each repeat, as
    `find_rows` does. */
 void F(find_slices)(const void *indices, int64_t *at, int64_t *extent, int64_t groups,

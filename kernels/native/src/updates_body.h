@@ -171,24 +171,37 @@ static const float F(no_gradient)[CHUNK];
 static int F(are_zero)(const float *a, int64_t n) {
   uint32_t bits = 0;
   const uint32_t *words = (const uint32_t *)(const void *)a;
-  for (int64_t i = 0; a && i < n; i++) bits |= words[i];
+  for (int64_t i = 0; i < n; i++) bits |= words[i];
   return !bits;
+}
+
+/* Updates n values of the table from number `at` on. */
+static void F(update_values)(const F(rows_job) * c, int64_t at, const float *g, int64_t n) {
+  float *a = c->a ? c->a + at : 0, *b = c->b ? c->b + at : 0;
+  F(update)(c->rule, c->p + at, g, a, b, n, c->numbers);
+}
+
+/* Whether n values from number `at` on stay as they are, because their gradients are 0. */
+static int F(rest)(const F(rows_job) * c, int64_t at, int64_t n) {
+  if (c->which == ALL) return 0;
+  return F(are_zero)(c->a + at, n) && (!c->b || F(are_zero)(c->b + at, n));
 }
 
 /* Updates n values from number `first` on, whose gradients are 0. */
 static void F(update_without_gradient)(const F(rows_job) * c, int64_t first, int64_t n) {
-  for (int64_t at = first, count; at < first + n; at += count) {
-    count = first + n - at < CHUNK ? first + n - at : CHUNK;
-    float *a = c->a ? c->a + at : 0, *b = c->b ? c->b + at : 0;
-    if (c->which == WITH_STATE && F(are_zero)(a, count) && F(are_zero)(b, count)) continue;
-    F(update)(c->rule, c->p + at, F(no_gradient), a, b, count, c->numbers);
+  int64_t from = first, end = first + n; /* values before `from` are done */
+  for (int64_t at = first, count; at < end; at += count) {
+    count = end - at < PIECE ? end - at : PIECE;
+    int rests = F(rest)(c, at, count);
+    int64_t waiting = at - from + (rests ? 0 : count);
+    if (waiting && (rests || waiting > CHUNK - PIECE || at + count == end))
+      F(update_values)(c, from, F(no_gradient), waiting), from += waiting;
+    if (rests) from = at + count;
   }
 }
 
 static void F(update_row)(const F(rows_job) * c, int64_t row, int64_t place) {
-  int64_t at = row * c->width;
-  float *a = c->a ? c->a + at : 0, *b = c->b ? c->b + at : 0;
-  F(update)(c->rule, c->p + at, c->sums + place * c->width, a, b, c->width, c->numbers);
+  F(update_values)(c, row * c->width, c->sums + place * c->width, c->width);
 }
 
 static void F(rows_part)(void *job, int part, int parts) {
