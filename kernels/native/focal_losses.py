@@ -161,9 +161,7 @@ def _alpha(attrs: Any) -> tuple[float, float]:
 
 def _more_powers(attrs: Any, x: Array, t: Array, powers: Array | None) -> list[Loop]:
     """Returns the calls of powers = m^(γ − 2); the maps of the loss have the factor m²."""
-    if powers is None:
-        return []
-    return [call("focal_miss", powers, (x, t)), _power(powers, attrs.gamma - 2)]
+    return [] if powers is None else [call("focal_powers", powers, (x, t), attrs.gamma - 2)]
 
 
 def _binary(
