@@ -51,7 +51,10 @@ def command(
         # The second argument is OUTPUT.
         output = hyperparameters
         hyperparameters = None
+    from odt.models.model import file_of  # imports NumPy, which --help does not
+
     model = odt.load_model(source)
+    file_of(model).check_flatbuffer("training info")
     target = output or model.path
     read = {"JSON": hyperparameters, "INPUT": model.path}
     in_place = [("OUTPUT", "INPUT")] if remove or model.format == "circle" else []

@@ -101,6 +101,7 @@ def test_a_federation_is_simulated_and_exported(folder: Path) -> None:
         ("package", "m.onnx"),
         ("quantize", "m.onnx", "--calibrate", "x.npy", "--output", "out.tflite"),
         ("replace-head", "m.onnx", "--classes", "2", "--output", "out.tflite"),
+        ("circle-plus-gen", "m.onnx"),
         ("circle-plus-gen", "m.onnx", "--loss", "mse", "out.circle"),
     ],
 )
