@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from odt.core.storage.free_memory import USUAL_PROCESS
 from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -83,7 +84,7 @@ def _estimated(
         kernels="neon",
         threads=4,
         ram=ram,
-        process=48_000_000,
+        process=USUAL_PROCESS,
         start=0.4 * slower,
         dense=0.6 * peak,
         convolution=0.45 * peak,
