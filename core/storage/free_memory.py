@@ -14,8 +14,8 @@ from contextvars import ContextVar
 
 STATM = "/proc/self/statm"  # pages of the process; the second number is those in memory
 # Bytes of a process that has imported what `odt train` imports within a budget: Linux, x86-64,
-# Python 3.11, NumPy 2.4. For systems that do not report the memory of a process, and for processes of
-# other machines.
+# Python 3.11, NumPy 2.4. For systems that do not report the memory of a process, and for processes
+# of other machines.
 USUAL_PROCESS = 49_000_000
 
 _other_process: ContextVar[int | None] = ContextVar("other_process", default=None)

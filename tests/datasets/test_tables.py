@@ -2,11 +2,15 @@
 
 import re
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.datafiles import files, made, odt, refused, samples, sidecar, wav
+
+from odt.datasets.table_source import open_table
+from odt.datasets.tables import TableOptions
 
 ALL = ("--split", "train=1.0", "--no-shuffle", "--no-stratify")
 
@@ -264,3 +268,18 @@ def test_parquet_names_the_package_that_reads_it(
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     line = refused("--source", tmp_path / "t.parquet", "-o", tmp_path / "o")
     assert "reading Parquet needs pyarrow, which is not installed. Install it: pip" in line
+
+
+@pytest.mark.parametrize("target", ["kind{}", "0.{:05d}"])
+def test_rows_take_little_memory(target: str, tmp_path: Path) -> None:
+    """Inputs are in a file; beside them a row has its number, its target and a shared word."""
+    rows = 20_000
+    lines = [f"{k},{k * 0.5},word{k % 7},{target.format(k if '5' in target else k % 3)}"
+             for k in range(rows)]  # fmt: skip
+    (tmp_path / "t.csv").write_text("a,b,group,y\n" + "\n".join(lines))
+    tracemalloc.start()
+    source = open_table(tmp_path / "t.csv", TableOptions(leave_out=("group",)))
+    nbytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert source.parts["all"].length == rows
+    assert nbytes / rows < 40

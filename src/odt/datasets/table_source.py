@@ -243,13 +243,15 @@ def table_source(
         described |= {"horizon": options.horizon, "series": options.series}
     if options.drop_targets:
         described |= {"missing target": "drop"}
+    notes = (*table.notes, *_notes(path, table, options))
+    table.targets = []  # of large tables, half of what is in memory
     left_out = {reason: len(lines) for reason, lines in table.left_out.items()}
     columns = [name for k in table.layout.inputs
                for name in table.layout.cells[k].names(table.names[k])]  # fmt: skip
     return Source(
         str(path), "features", parts, classes, tags=tags, overlap=overlap,
         origin={"left out": left_out}, table=described, series=series, columns=tuple(columns),
-        notes=(*table.notes, *_notes(path, table, options)),
+        notes=notes,
     )  # fmt: skip
 
 

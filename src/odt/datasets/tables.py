@@ -53,6 +53,7 @@ MAX_TITLES = 10  # lines above a table
 HEAD = 1000  # rows from which the kinds of the columns are found
 MAX_WORDS = 1000  # of a column that is encoded as one-hot
 USUAL_WORDS = 50  # of a column for which one-hot is proposed
+MAX_SHARED = 10_000  # texts of cells that are no inputs
 MAX_FEW = 5  # words that may be most of the cells of a small table
 LISTED_LINES = 5  # lines that are named
 INPUT, TARGET, LEFT_OUT, SPLIT = "input", "target", "left out", "split"  # roles of columns
@@ -165,7 +166,7 @@ class Table:
         has_header: whether the first line holds the names.
         classes: class names in the first line, as in scikit-learn's files.
         values: mapped array (rows, numbers) of float64; a word is its number, NaN is missing.
-        targets: cells of the target columns of each row.
+        targets: cells of the target columns of each row, until they are read.
         texts: name → cells of columns that are not inputs, for groups.
         splits: name of the split of each row; empty without such a column.
         lines: number of the line of each row.
@@ -179,7 +180,7 @@ class Table:
     has_header: bool
     classes: tuple[str, ...] = ()
     values: Array = field(default_factory=lambda: np.empty((0, 0)))
-    targets: list[list[str]] = field(default_factory=list)
+    targets: list[tuple[str, ...]] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
     splits: list[str] = field(default_factory=list)
     lines: "array[int]" = field(default_factory=lambda: array("q"))
@@ -301,6 +302,7 @@ def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOpti
     table.texts = {names[k]: [] for k in layout.out}
     width = sum(layout.cells[k].width for k in layout.inputs)
     faults = _Faults(path, table)
+    words: dict[str, str] = {}
     plain = layout.split < 0 and all(layout.cells[k] == NumberCells() for k in layout.inputs)
     with tempfile.TemporaryFile() as numbers:
         for line, row in rows:
@@ -318,7 +320,7 @@ def _read_rows(path: Path, rows: Iterator[Row], table: Table, options: TableOpti
                 continue
             if not faults:
                 numbers.write(np.array(values, np.float64).tobytes())
-            _keep(line, cells, table)
+            _keep(line, cells, table, words)
         faults.report()
         count = len(table.lines)
         if not count:
@@ -354,16 +356,29 @@ def _is_incomplete(
     return False
 
 
-def _keep(line: int, cells: list[str], table: Table) -> None:
-    """Keeps the cells of a line that are no inputs."""
+def _keep(line: int, cells: list[str], table: Table, words: dict[str, str]) -> None:
+    """Keeps the cells of a line that are no inputs.
+
+    Args:
+        line: number of the line.
+        cells: its cells.
+        table: what has been read.
+        words: the first equal text of each cell, so that classes and groups have one text each.
+    """
     layout = table.layout
     if layout.split >= 0:
         table.splits.append(SPLITS[cells[layout.split].strip().lower()])
     if layout.labels:
-        table.targets.append([_target(cells[k], layout.targets.get(k)) for k in layout.labels])
+        row = [_target(cells[k], layout.targets.get(k)) for k in layout.labels]
+        table.targets.append(tuple(_shared(cell, words) for cell in row))
     for k in layout.out:
-        table.texts[table.names[k]].append(cells[k])
+        table.texts[table.names[k]].append(_shared(cells[k], words))
     table.lines.append(line)
+
+
+def _shared(cell: str, words: dict[str, str]) -> str:
+    """Returns the text of an equal cell before, of which there are no more than MAX_SHARED."""
+    return words.setdefault(cell, cell) if len(words) < MAX_SHARED else words.get(cell, cell)
 
 
 def _values(cells: list[str], layout: Layout, *, plain: bool) -> tuple[list[float], list[int]]:
