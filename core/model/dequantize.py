@@ -275,10 +275,10 @@ def _scales(model: Model, i: int) -> Quantization | None:
     Raises:
         ModelError: if the scales do not fit the tensor.
     """
-    spec, quantization = model.graph.tensors[i].spec, model.quantization.get(i)
-    if quantization is None or _dtype(model, i).kind == "f":
+    tensor, quantization = model.graph.tensors[i], model.quantization.get(i)
+    if quantization is None or _dtype(model, i).kind == "f" or is_bfloat16(tensor):
         return None
-    count = len(quantization.scale)
+    count, spec = len(quantization.scale), tensor.spec
     if (
         not quantization.blocks
         and count != 1

@@ -79,8 +79,10 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "json", "pathlib", "shutil"}
 MAYBE_LATE |= {"concurrent", "tempfile", "threadpoolctl", "tomllib", "urllib", "webbrowser"}
 MAYBE_LATE |= {"zipfile"}
-# What only files of one format need is loaded when such a file is read or written.
-ONNX = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
+# What only files of one format or of one kind need is loaded when such a file is read or written.
+SOME_FILES = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
+SOME_FILES += ("odt.core.formats.flatbuffer.block_scales",)
+SOME_FILES += ("odt.core.formats.flatbuffer.external_buffers",)
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
 # models, and shows progress and objects of notebooks.
@@ -104,7 +106,7 @@ SOME_RUNS = (
     "odt.training.progress_bar",
     "odt.training.rate_html",
 )
-LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": ONNX}
+LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": SOME_FILES}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif", "pyarrow", "soundfile"}

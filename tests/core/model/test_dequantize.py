@@ -1,6 +1,7 @@
 """Weights stored as int8 or float16 beside float activations train as float32."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
+from odt.kernels.geometry.quantize import one_scale
 
 
 def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> list[float]:
@@ -59,6 +61,19 @@ def test_bfloat16_weights_can_be_exported_as_float32(tmp_path: Path) -> None:
     x = np.eye(6, dtype=np.float32)
     assert [n.op for n in read_model(tmp_path / "out.tflite").graph.nodes] == ["FULLY_CONNECTED"]
     assert difference(w.T, litert(tmp_path / "out.tflite", [x])[0]) < 1e-6
+
+
+def test_scales_of_bfloat16_count_nothing(tmp_path: Path) -> None:
+    """LiteRT's CAST reads no scales."""
+    model = bfloat16_model(tmp_path / "half.tflite")
+    model = replace(model, quantization={1: one_scale(0.5, 3)})
+    folded = dequantize_weights(model)
+    ((i, stored),) = folded.stored.items()
+    w = folded.graph.tensors[i].data
+    assert w is not None
+    values, scales = as_stored(model, folded, {i: w})
+    assert not scales
+    np.testing.assert_array_equal(values[stored], model.graph.tensors[stored].data)
 
 
 def test_bfloat16_values_of_the_wrong_size_are_named(tmp_path: Path) -> None:
