@@ -22,6 +22,7 @@
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
 #              ONLY=detectors detectors on boxes, judged by pycocotools and LiteRT; FOMO=FILE a grid;
 #              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
+#              ONLY=low_bits files of LiteRT's quantizer with weights of 2 and 4 bits, trained;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
@@ -65,6 +66,8 @@ else ifneq ($(filter $(ONLY),adapters tutorials torch_modules),)
 accept: .venv/tutorials/ready
 else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
+else ifeq ($(ONLY),low_bits)
+accept: .venv/quantizer/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
@@ -80,6 +83,7 @@ accept: .venv/tables
 else
 accept: .venv/references .venv/wheels .venv/tables $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \
+	$(if $(ONLY),,.venv/quantizer/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
@@ -162,6 +166,12 @@ demo: .venv/odt
 .venv/onnxruntime/ready: Makefile
 	python3.11 -m venv .venv/onnxruntime
 	.venv/onnxruntime/bin/pip install --quiet onnxruntime-training==1.19.2 onnx==1.16.2 'numpy<2'
+	touch $@
+
+# LiteRT's quantizer, whose files tests/accept/test_accept_low_bits.py trains.
+.venv/quantizer/ready: Makefile
+	$(PYTHON) -m venv .venv/quantizer
+	.venv/quantizer/bin/pip install --quiet litert-quantizer==0.11.0
 	touch $@
 
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.
