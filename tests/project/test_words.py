@@ -13,7 +13,7 @@ from odt.cli.main import main
 RETIRED: dict[str, str] = tomllib.loads(
     Path(__file__).with_name("retired_phrases.toml").read_text(encoding="utf-8")
 )
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def helps(command: click.Command, path: str, parent: click.Context | None) -> Iterator[str]:
