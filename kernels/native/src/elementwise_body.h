@@ -34,7 +34,7 @@ static void F(map)(const elementwise_shape *m, float *y, const float *a, const f
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
                              float p, float q) {                                                  \
     (void)a, (void)b, (void)c, (void)p, (void)q;                                                  \
-    IVDEP                                                                                         \
+    IVDEP_UNROLLED                                                                                \
     for (int64_t i = 0; i < (n & -LANES); i++) y[i] = (value);                                    \
   }                                                                                               \
   void F(map_##name) MAP_ARGUMENTS { F(map)(m, y, a, b, c, p, q, F(name##_loop)); }

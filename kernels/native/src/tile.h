@@ -91,7 +91,7 @@ INLINE void F(tile_add_outer_products)(F(tile) sums, const float *a, const int64
              UNROLL(j, n, v[q][j] = F(load)(b[p + q] + at[j])));
       UNROLL(q, 3, UNROLL(i, m, UNROLL(j, n, sums[i][j] += u[q][i / LANES][i % LANES] * v[q][j])));
     }
-  if (USES_BLOCKS) {
+  if (USES_BLOCKS && m > 1) { /* a single row leaves registers without blocks */
     FOUR_BLOCKS(u, count, a_at += 4; b += 4, const float *from = a + a_at[u];
                 TILE_ADD_PRODUCT(sums, m, n, from[i], b[u] + at[j]));
     return;
