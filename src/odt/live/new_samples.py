@@ -15,13 +15,15 @@ from odt.core.model.record import Record
 from odt.core.storage.closing import Closing
 from odt.data.new_data import NewData, OpenedData
 from odt.dataclass import dataclass
+from odt.datasets.boxes.drawing import LEAST_SCORE
 from odt.datasets.new_data import load_record
 from odt.errors import OdtError
+from odt.evaluation.detected import detection_reader
 from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array
 from odt.live.files import with_name
-from odt.models.model import file_of, load_model
+from odt.models.model import Model, file_of, load_model
 from odt.runs.run import BEST, Run
 from odt.runs.sample_origin import Columns
 from odt.runs.sample_sections import best_model, model_of
@@ -54,6 +56,8 @@ class Prediction:
         names: names of the classes or targets; empty for none.
         are_classes: whether the outputs are those of classes.
         outputs: first output of the model, flat.
+        detections: what a detector finds, (K, 6): class, score, y1, x1, y2, x2 as fractions of the
+            input; None for other models.
         kind: kind of the data: image, sound or features; empty for arrays.
         shape: shape of the model's input.
         values: the model's input, preprocessed, flat.
@@ -64,6 +68,7 @@ class Prediction:
     names: Sequence[str]
     are_classes: bool
     outputs: Array
+    detections: Array | None
     kind: str
     shape: tuple[int, ...]
     values: Array
@@ -96,12 +101,14 @@ class _LoadedModel:
     Attributes:
         trained: path of the trained model; empty for the weights of the best epoch.
         stamp: path, time and size of its file.
+        model: the model.
         record: its own preprocessing record; None for none.
         predictor: computes its outputs.
     """
 
     trained: str
     stamp: tuple[str, int, int]
+    model: Model
     record: Record | None
     predictor: ModelPredictor
 
@@ -135,6 +142,10 @@ class RunModel(Closing):
             x = NewData(str(path), path_of_record)
         data, opened = model.predictor.open(x, notes.append)
         names = record.targets if record else class_names(run.recipe.get("load-input"), None)
+        file, tensors = file_of(model.model), model.predictor.output_tensors
+        reader = detection_reader(file, tensors, record, LEAST_SCORE)
+        if reader is not None:
+            names = reader.names
         column = data.inputs[0]
         values = np.empty((1, column.spec.size), column.spec.dtype)
         samples = []
@@ -142,12 +153,14 @@ class RunModel(Closing):
         for k, outputs in enumerate(islice(model.predictor.run(data), MAX_SAMPLES)):
             column.read([k], values)
             y = outputs[0].reshape(-1).copy()
+            detections = reader.rows(outputs)[0] if reader else None
             samples.append(
                 Prediction(
                     label=_label_of(opened, k, name, data.length),
-                    names=names if len(names) == y.size else (),
+                    names=names if reader or len(names) == y.size else (),
                     are_classes=record is None or _has_classes(record),
                     outputs=y,
+                    detections=detections,
                     kind=record.kind if record and opened else "",
                     shape=column.spec.shape,
                     values=values[0].copy(),
@@ -191,7 +204,8 @@ class RunModel(Closing):
             )
         model = load_model(trained) if trained else best_model(run)
         record = read_record(file_of(model))
-        self._loaded = _LoadedModel(trained, stamp, record, ModelPredictor(model, batch_size=1))
+        predictor = ModelPredictor(model, batch_size=1)
+        self._loaded = _LoadedModel(trained, stamp, model, record, predictor)
         return self._loaded
 
 

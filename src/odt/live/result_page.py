@@ -6,8 +6,10 @@ from html import escape
 
 import numpy as np
 
+from odt.datasets.boxes.drawing import detected_boxes, name_of
 from odt.kernels.rows.opdef import Array
 from odt.live.new_samples import Prediction, Predictions, TableRow
+from odt.runs.box_sections import described, photo_with
 from odt.runs.page import table
 from odt.runs.sample_pictures import png, upright
 
@@ -29,9 +31,13 @@ def results(predictions: Predictions) -> str:
 
 
 def _result(sample: Prediction) -> str:
-    """Returns one sample with its input and its bars."""
-    bars = _bars(sample)
-    pair = [bars, _numbers(sample.row, sample.values)] if sample.row else [_picture(sample), bars]
+    """Returns one sample with its input, and its bars or boxes."""
+    if sample.detections is not None:
+        pair = [_picture(sample), _boxes(sample, sample.detections)]
+    elif sample.row:
+        pair = [_bars(sample), _numbers(sample.row, sample.values)]
+    else:
+        pair = [_picture(sample), _bars(sample)]
     heading = f"<h4>{escape(sample.label)}</h4>"
     return f'<article class="result">{heading}<div class="pair">{"".join(pair)}</div></article>'
 
@@ -66,15 +72,26 @@ def _bars(sample: Prediction) -> str:
     return f'<table class="bars" aria-label="{head}">{"".join(rows)}</table>'
 
 
+def _boxes(sample: Prediction, detections: Array) -> str:
+    """Returns the classes and scores of detections as a table."""
+    rows = [(name_of(int(k), sample.names), f"{score:.4f}") for k, score, *_ in detections.tolist()]
+    return table(("class", "score"), rows) if rows else "<p>No boxes.</p>"
+
+
 def _picture(sample: Prediction) -> str:
-    """Returns the model's input as a picture."""
+    """Returns the model's input as a picture, with the boxes that a detector finds."""
     pixels = upright(sample.values, sample.shape, sample.kind)
     kind = "sound" if sample.kind == "sound" else ""
     shape = " × ".join(map(str, sample.shape))
-    image = base64.b64encode(png(pixels)).decode()
+    if sample.detections is not None:
+        kind = "photos"
+        boxes = [*detected_boxes(sample.detections, sample.names)]
+        picture = photo_with(pixels, boxes, f"model input; detected: {described(boxes)}")
+    else:
+        image = base64.b64encode(png(pixels)).decode()
+        picture = f'<img alt="model input" src="data:image/png;base64,{image}">'
     return (
-        f'<figure class="sample {kind} input"><img alt="model input" '
-        f'src="data:image/png;base64,{image}">'
+        f'<figure class="sample {kind} input">{picture}'
         f"<figcaption>model input, {shape}</figcaption></figure>"
     )
 

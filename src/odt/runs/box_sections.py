@@ -1,7 +1,7 @@
 """Sections of a report about boxes: figures of each class, samples with their boxes."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -87,26 +87,29 @@ def _tiles(
             words["source"] = origin.files[sample]
         lines = "".join(f"{escape(k)} <b>{escape(v)}</b><br>" for k, v in words.items())
         pixels = upright(row[0], column.spec.shape, origin.kind)
-        photo = _photo(pixels, detections.drawn(sample, LEAST_SCORE), f"sample {sample}")
+        boxes = detections.drawn(sample, LEAST_SCORE)
+        true, detected = (described(b for b in boxes if b.dashed == d) for d in (True, False))
+        label = f"sample {sample}; true: {true}; detected: {detected}"
+        photo = photo_with(pixels, boxes, label)
         yield f'<figure class="sample">{photo}<figcaption>{lines}</figcaption></figure>'
 
 
-def _photo(pixels: Array, boxes: Sequence[DrawnBox], name: str) -> str:
-    """Returns a photo with boxes as SVG, whose label names the boxes.
+def described(boxes: Iterable[DrawnBox]) -> str:
+    """Returns the texts of boxes, for the label of a photo."""
+    return ", ".join(box.text for box in boxes) or "nothing"
+
+
+def photo_with(pixels: Array, boxes: Sequence[DrawnBox], label: str) -> str:
+    """Returns a photo with boxes as SVG.
 
     Args:
         pixels: bytes (H, W, 3).
         boxes: the boxes.
-        name: name of the sample.
+        label: description of the photo.
     """
     height, width, _ = pixels.shape
     image = base64.b64encode(png(pixels)).decode()
     size = max(height, width) / TEXT
-    words = (
-        (what, [box.text for box in boxes if box.dashed == dashed])
-        for what, dashed in (("true", True), ("detected", False))
-    )
-    label = "; ".join((name, *(f"{what}: {', '.join(w) or 'nothing'}" for what, w in words)))
     shapes = "".join(_shape(box, height, width, size) for box in boxes)
     return (
         f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {width} {height}">'

@@ -225,11 +225,12 @@ def best_model(run: Run) -> Model:
     """Returns the model with the weights of the best epoch, for a run that has not ended."""
     # Windows cannot remove the file, which the model maps.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        model = str(run.recipe.get("model", ""))
+        anchors = run.recipe.get("anchors")
+        model = load_model(str(run.recipe.get("model", "")), anchors=anchors)
         with Trainer(model, checkpoint=run.path / BEST, task=task_of_run(run)) as trainer:
-            path = Path(folder) / f"model.{trainer.model.format}"
+            path = Path(folder) / f"model.{model.format}"
             trainer.export(path)
-        return load_model(path)
+        return load_model(path, anchors=anchors)
 
 
 def task_of_run(run: Run, new_data: tuple[Any, Any] | None = None) -> str | None:
