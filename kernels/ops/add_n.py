@@ -52,5 +52,6 @@ OP = OpDef(
         compiled=Compiled(call_forward, elementwise.fits("xs0")),
     ),
     grads={"xs*": grad},
+    add_batch_axis=same,
     permute=same,
 )

@@ -190,7 +190,15 @@ def matrix() -> Graph:
     return net.graph(net.dense(x, 2))
 
 
-@pytest.mark.parametrize("network", [unrolled, token, cache, picked, vector, matrix])
+def terms() -> Graph:
+    """A matrix (3, 4) is added up with a learned one."""
+    net = Net()
+    x = net.add("ADD_N", (net.input(3, 4), net.weight(3, 4)), (3, 4))
+    x = net.add("RESHAPE", (x, net.constant([1, 12], np.int32)), (1, 12))
+    return net.graph(net.dense(x, 2))
+
+
+@pytest.mark.parametrize("network", [unrolled, token, cache, picked, vector, matrix, terms])
 def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) -> None:
     graph, rng = network(), np.random.default_rng(4)
     data = ArrayData(
