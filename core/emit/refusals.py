@@ -7,6 +7,7 @@ from odt.core.runtime.program import Program
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
+from odt.kernels.registry import INTEGER
 from odt.kernels.rows.schedules import IN_C
 
 LOSS = "loss "  # begins the labels of the calls of losses
@@ -72,6 +73,8 @@ def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[st
             continue
         if label.startswith(LOSS):
             remedy = "Give another `loss=`."
+        elif INTEGER in label:  # its row has kernels of C for 8 bits alone
+            remedy = "Give a model whose activations are float32 or int8."
         elif phase is Phase.FORWARD:
             remedy = "Replace these operators in the model."
         else:

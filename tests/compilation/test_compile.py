@@ -525,6 +525,20 @@ def test_operators_without_a_compiled_kernel_are_named(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
 
 
+def test_activations_of_16_bits_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).random((8, 6), np.float32)
+    model = odt.new_model("mlp", input_shape=(6,), outputs=3, hidden=(4,), seed=1)
+    odt.quantize(model, x, scheme="int16x8").model.save(tmp_path / "m.tflite")
+    with pytest.raises(odt.UnsupportedError) as e:
+        odt.compile(tmp_path / "m.tflite", tmp_path / "c", learning_rate=0.1)
+    assert str(e.value) == (
+        f"{tmp_path / 'm.tflite'}: its training step cannot be a C program, because it has "
+        "0 INTEGER_QUANTIZE, which is not compiled; 0 INTEGER_DEQUANTIZE, which is not compiled. "
+        "Give a model whose activations are float32 or int8."
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
+
+
 def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.c").touch()
     with pytest.raises(odt.OptionError, match="must be a new or an empty folder"):
