@@ -42,6 +42,17 @@ def figure(value: float) -> str:
     return f"{value:.3e}" if has_exponent else f"{value:.4f}"
 
 
+def plural(count: int, one: str, several: str = "") -> str:
+    """Returns the form of a noun behind a number.
+
+    Args:
+        count: the number.
+        one: the noun for 1.
+        several: the noun for other numbers; empty for the first with an s.
+    """
+    return one if count == 1 else several or f"{one}s"
+
+
 def duration(seconds: float) -> str:
     """Formats a time: 8.3s, 4m10s, 1h05m."""
     if seconds < 60:

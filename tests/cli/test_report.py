@@ -14,7 +14,7 @@ from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
 from odt.errors import OptionError
-from odt.text import size, table
+from odt.text import plural, size, table
 from odt.training.memory_text import memory_block
 
 RULE = "==================================="  # 35
@@ -189,3 +189,9 @@ def test_polling_without_proc_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(phases, "STATUS", "/proc/self/no-such-file")
     with pytest.raises(OptionError, match=r"`mem_poll=`: needs /proc/self, but got: .*no-such"):
         StageTimer(poll_memory=True)
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "files"), (1, "file"), (2, "files")])
+def test_nouns_behind_numbers(count: int, text: str) -> None:
+    assert plural(count, "file") == text
+    assert plural(count, "class", "classes") == ("class" if count == 1 else "classes")

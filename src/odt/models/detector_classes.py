@@ -12,6 +12,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.models.creation import form_of
 from odt.models.model import Path
+from odt.text import plural
 
 CLASSIFIER = "For a classifier of whole samples instead, give `classifier=True`."
 
@@ -55,10 +56,10 @@ def with_new_classes(
     layers = class_layers(file.graph, scores.tensor)
     new = with_max_detections(replace_classes(file, scores, names, seed), max_detections)
     operators = ", ".join(str(node.origin) for node in layers)
-    count = f"{len(names)} {'class' if len(names) == 1 else 'classes'}"
+    count = f"{len(names)} {plural(len(names), 'class', 'classes')}"
     lines = [
         f"{count} in place of {scores.classes} at each {scores.place}: {', '.join(names)}",
-        f"New layers: {'operator' if len(layers) == 1 else 'operators'} {operators}. Boxes and all "
+        f"New layers: {plural(len(layers), 'operator')} {operators}. Boxes and all "
         "other layers stay.",
     ]
     return NewClasses(new, (*lines, *limit_lines(new)))

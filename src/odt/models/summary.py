@@ -16,7 +16,7 @@ from odt.core.recipe.selection import Selection, select
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.text import size, table
+from odt.text import plural, size, table
 
 ALL = Selection()
 MAX_NAMED = 3  # tensors that are named for each reason
@@ -63,7 +63,7 @@ def describe_file(model: Model) -> list[str]:
     lines = [
         f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
         f"{len(graph.tensors)} tensors, {model.subgraphs} "
-        f"{'subgraph' if model.subgraphs == 1 else 'subgraphs'}"
+        f"{plural(model.subgraphs, 'subgraph')}"
     ]
     if model.description:
         lines.append(f"description: {one_line(model.description, MAX_MESSAGE)}")

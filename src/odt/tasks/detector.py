@@ -5,6 +5,7 @@ from typing import Protocol
 
 from odt.core.data.protocol import Scales
 from odt.kernels.rows.opdef import Array
+from odt.text import plural
 
 
 class Detector(Protocol):
@@ -74,4 +75,4 @@ def real_boxes(boxes: Array) -> Array:
 
 def slots_text(slots: int) -> str:
     """Returns a number of class slots as text."""
-    return f"{slots:,} class slot{'s' if slots != 1 else ''}"
+    return f"{slots:,} {plural(slots, 'class slot')}"

@@ -17,6 +17,7 @@ from odt.data.run_samples import Samples
 from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.text import plural
 from odt.training.session import Session
 
 MAX_NAMED = 5  # classes that a warning names
@@ -58,7 +59,7 @@ def warnings_before_training(
         elif count < batch:
             yield (
                 f"`batch_size={batch}`: the training data has only {count} "
-                f"{'sample' if count == 1 else 'samples'}, so each step uses all of them."
+                f"{plural(count, 'sample')}, so each step uses all of them."
             )
 
 

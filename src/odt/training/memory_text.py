@@ -6,6 +6,7 @@ from odt.core.planning.schedule import Schedule
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.results import MemoryReport
 from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.text import plural
 
 
 def trained_line(trained: Collection[Array | TensorSpec]) -> str:
@@ -15,7 +16,7 @@ def trained_line(trained: Collection[Array | TensorSpec]) -> str:
 
 def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
     """Formats the memory that training has allocated, in bytes."""
-    workers = f"{schedule.workers} worker{'s' if schedule.workers > 1 else ''}"
+    workers = f"{schedule.workers} {plural(schedule.workers, 'worker')}"
     reused = memory.arena / memory.separate if memory.separate else 1.0
     split = "not split" if schedule.micro_batch == schedule.batch else "split into samples"
     rows = {
