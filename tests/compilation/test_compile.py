@@ -24,6 +24,7 @@ from support.paths import ROOT
 
 import odt
 from odt.cli.main import main
+from odt.core.export.model_builder import ModelBuilder
 from odt.core.runtime.parameters import by_name
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
@@ -107,6 +108,32 @@ def test_micro_batches_train_to_the_bits_of_the_base_kernels(
     path, optimizer = MODELS / f"{model}.tflite", odt.SGD(0.01, momentum=0.9)
     options = {**options, "optimizer": optimizer, "micro_batch": size}
     check_bits(path, kernels, tmp_path, "microcontroller", **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": odt.SGD(0.01)},
+        {"optimizer": odt.Adam(0.01)},
+        {"optimizer": odt.Adam(0.01, lazy=True), "micro_batch": 3},
+        {"optimizer": odt.Adam(0.01), "clip_norm": 0.01, "ema": 0.9},
+    ],
+    ids=str,
+)
+def test_rows_of_tables_train_to_the_bits_of_the_base_kernels(
+    options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
+) -> None:
+    """Tables of a recommender have sums of rows for gradients."""
+    builder = ModelBuilder("tflite")
+    ids = builder.add_input((1, 3), "int32")
+    table = builder.add_weight((2000, 16), 16, "table")
+    rows = builder.add_operator("GATHER", (table, ids), (1, 3, 16), axis=0)
+    shape = builder.add_constant(np.array([1, 48], np.int32))
+    flat = builder.add_operator("RESHAPE", (rows, shape), (1, 48))
+    path = tmp_path / "table.tflite"
+    builder.write(path, builder.add_dense(flat, 2))
+    check_bits(path, kernels, tmp_path, loss="mean_squared_error", **options)
+    assert "rows of the gradient of table" in (tmp_path / "c/table.c").read_text()
 
 
 def check_bits(

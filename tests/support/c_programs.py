@@ -138,9 +138,13 @@ def batches(
         values: Array = y.astype(spec.dtype)
         return values
 
+    def sample(spec: Any) -> Array:
+        x = rng.normal(size=(batch, *spec.shape))
+        return (np.abs(x) * 9).astype(spec.dtype) if spec.dtype == "int32" else x.astype(spec.dtype)
+
     return [
         (
-            [rng.normal(size=(batch, *s.shape)).astype(s.dtype) for s in inputs],
+            [sample(s) for s in inputs],
             [target(s) for s in targets],
         )
         for _ in range(count)

@@ -165,7 +165,7 @@ typedef struct {
   int64_t rule, entries, width, which, part, parts;
 } F(rows_job);
 
-static const float F(no_gradient)[CHUNK];
+static const float F(no_gradient)[STRETCH];
 
 /* Whether all of n values are 0. */
 static int F(are_zero)(const float *a, int64_t n) {
@@ -194,7 +194,7 @@ static void F(update_without_gradient)(const F(rows_job) * c, int64_t first, int
     count = end - at < PIECE ? end - at : PIECE;
     int rests = F(rest)(c, at, count);
     int64_t waiting = at - from + (rests ? 0 : count);
-    if (waiting && (rests || waiting > CHUNK - PIECE || at + count == end))
+    if (waiting && (rests || waiting > STRETCH - PIECE || at + count == end))
       F(update_values)(c, from, F(no_gradient), waiting), from += waiting;
     if (rests) from = at + count;
   }
