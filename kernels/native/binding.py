@@ -181,8 +181,18 @@ def bind(name: str, *operands: Any) -> Calls:
 
 
 def call_of(name: str, operands: Sequence[Any]) -> Calls:
-    """As `bind`; a function of its own so that tools can run kernels of another library."""
-    bits = [slot(a, kind) for a, kind in zip(operands, argument_types(name), strict=True)]
+    """As `bind`; a function of its own so that tools can run kernels of another library.
+
+    Raises:
+        LibraryError: if the library's kernel has another number of arguments.
+    """
+    types = argument_types(name)
+    if len(types) != len(operands):
+        raise LibraryError(
+            f"the compiled kernels must be those of this odt, but {name} has {len(types)} "
+            f"arguments, not {len(operands)}. Install odt again, or set ODT_KERNELS=numpy."
+        )
+    bits = [slot(a, kind) for a, kind in zip(operands, types, strict=True)]
     return Calls([Call(name, operands, bits)])
 
 

@@ -92,7 +92,7 @@ def test_arguments_of_another_type_or_number_are_refused_when_they_are_bound() -
     x = np.ones((1, 1), np.float32)
     sizes = (1, 1, 1, 0, 0.0, 0.0)
     bind("dense", x, x, None, x.copy(), *sizes)()
-    with pytest.raises(ValueError, match=r"longer|shorter"):
+    with pytest.raises(LibraryError, match="but dense has 10 arguments, not 9"):
         bind("dense", x, x, None, x.copy(), *sizes[:-1])
     with pytest.raises(TypeError):
         bind("dense", x, x, None, x.copy(), 1.5, *sizes[1:])
