@@ -1,6 +1,6 @@
 """Binds the names of an operator's row to the tensors of one node."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -106,8 +106,11 @@ def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
     return bind(row.outputs, node.outputs)
 
 
-def expand(names: Iterable[str], names_present: Mapping[str, object]) -> list[str]:
+def expand(names: Sequence[str], names_present: Mapping[str, object]) -> list[str]:
     """Expands a kernel's reads or writes: drops absent names, replaces `xs*` by xs0, xs1, …."""
+    parsed = names_of(tuple(names))
+    if not parsed.several:
+        return [n for n in parsed.plain if n in names_present or n not in parsed.optional]
     expanded: list[str] = []
     for name in names:
         if name.endswith("*"):

@@ -37,7 +37,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.copies import ZERO
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.families.zero_gradient import zero
-from odt.kernels.native.library import compiled_of
+from odt.kernels.native.library import compiled_of, is_available
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import (
     BIAS_GRADIENT,
@@ -103,6 +103,7 @@ class _Builder:
         gradients: tensor → value of its gradient so far.
         contributions: number of values that are gradients of a tensor.
         aux: (first output of a node, or −1 − k for loss k; name in the row) → auxiliary value.
+        arrays: outputs of a node → its values by row name.
         centered: tensors to which a bias may be added without any effect.
         losses, targets, scales: values of each loss.
     """
@@ -126,7 +127,9 @@ class _Builder:
         self.gradients: dict[int, str] = {}
         self.contributions: Counter[int] = Counter()
         self.aux: dict[tuple[int, str], str] = {}
+        self.arrays: dict[tuple[int, ...], dict[str, str]] = {}
         self.centered: set[int] = set()
+        self._has_compiled = is_available()
         self.losses: list[str] = []
         self.targets: list[str] = []
         self.scales: list[str] = []
@@ -251,21 +254,30 @@ class _Builder:
         kernel: Kernel,
         attrs: Attrs,
         arrays: Mapping[str, str],
+        specs: Specs,
         row: OpDef | None = None,
     ) -> None:
         """Adds a call, with values for its workspace.
 
         The gradient by one factor of a product takes as many operations as the product; a
         gradient that reads dy alone takes about one operation per element.
+
+        Args:
+            label, phase, kernel, attrs: as in the call.
+            arrays: values by name in the row.
+            specs: their specs.
+            row: row of the operator; None for a call of no operator.
         """
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
-        specs = self._specs(arrays)
-        compiled = compiled_of(kernel, attrs, specs)
+        compiled = compiled_of(kernel, attrs, specs) if self._has_compiled else None
         scratch = (compiled or kernel).workspace(attrs, specs)
         number = len(self.entries)
         if scratch:
-            less = self._workspace_of_one(compiled or kernel, attrs, arrays)
+            is_empty = not any(spec.size for spec in scratch.values())
+            less = (
+                scratch if is_empty else self._workspace_of_one(compiled or kernel, attrs, arrays)
+            )
             for name, spec in scratch.items():
                 growth = self._growth(spec)
                 if name in less:
@@ -276,7 +288,7 @@ class _Builder:
             flops, arithmetic = row.flops(attrs, specs), row.arithmetic
         else:
             arithmetic = Arithmetic.OTHER
-            flops = max((self.values[v].spec.size for v in bound.values()), default=0)
+            flops = max([self.values[v].spec.size for v in bound.values()], default=0)
         specs = {**specs, **scratch}
         self.entries.append(
             Call(label, phase, kernel, attrs, bound, *names, specs, flops, arithmetic, compiled)
@@ -284,6 +296,11 @@ class _Builder:
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
         """Returns the values of a node's inputs, outputs and auxiliary arrays by row name."""
+        if node.outputs not in self.arrays:
+            self.arrays[node.outputs] = self._bind(row, node)
+        return dict(self.arrays[node.outputs])
+
+    def _bind(self, row: OpDef, node: Node) -> dict[str, str]:
         arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
         for name, spec in row.aux(node.attrs, self._specs(arrays)).items():
@@ -310,8 +327,9 @@ class _Builder:
             return
         if row.forward.cuts(node.attrs, specs) and self._cut(node, bound[row.forward.reads[0]]):
             return
-        label = f"{node.origin} {node.op}"
-        self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
+        label, arrays = f"{node.origin} {node.op}", self._arrays(row, node)
+        specs = self._specs(arrays)
+        self._call(label, Phase.FORWARD, row.forward, node.attrs, arrays, specs, row)
 
     def _cut(self, node: Node, x: int) -> bool:
         """Makes the parts of a parameter or constant views of it; returns whether it does."""
@@ -342,7 +360,8 @@ class _Builder:
         for name, spec in row.aux(attrs, specs).items():
             value = self._new(f"loss{k}.{name}", spec, growth=self._growth(spec))
             self.aux[(-1 - k, name)] = arrays[name] = value
-        self._call(f"loss {k} {loss.name}", Phase.FORWARD, row.forward, attrs, arrays)
+        label, specs = f"loss {k} {loss.name}", self._specs(arrays)
+        self._call(label, Phase.FORWARD, row.forward, attrs, arrays, specs)
         self.losses.append(arrays["loss"])
         self.targets.append(arrays["t"])
         self.scales.append(arrays["scale"])
@@ -359,7 +378,9 @@ class _Builder:
         kernel = row.grads["x"]
         assert isinstance(kernel, Kernel), "a loss has a kernel for the gradient of x"
         label = f"loss {k} {loss.name} d.x"
-        self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
+        arrays = self._loss_arrays(k, loss)
+        specs = self._specs(arrays)
+        self._contribute(loss.tensor, label, kernel, attrs, arrays, specs, "x")
 
     def _backward(self, node: Node, needs_gradient: set[int], delivered: Sequence[int]) -> None:
         """Adds the gradients of a node's inputs; those of activations come last.
@@ -377,6 +398,7 @@ class _Builder:
                 arrays[f"d{name}"] = self.gradients[i]
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
+        specs = self._specs(arrays)
         bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in needs_gradient]
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
@@ -384,7 +406,7 @@ class _Builder:
                 if kernel.epilogue is BIAS_GRADIENT and node.outputs[0] in self.centered:
                     kernel = zero(name)
                 label = f"{node.origin} {node.op} d.{name}"
-                self._contribute(i, label, kernel, node.attrs, arrays, name, row)
+                self._contribute(i, label, kernel, node.attrs, arrays, specs, name, row)
         for i in delivered:
             if i in self.gradients:  # not if only operands without a gradient read it
                 self.entries.append(Delivery(f"t{i}", self.gradients[i]))
@@ -395,14 +417,14 @@ class _Builder:
             y = node.outputs[0]
             arrays[name] = self._new(f"t{y}.{name}", spec, growth=self._growth(spec, y))
         label = f"{node.origin} {node.op} backward"
-        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
+        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, self._specs(arrays), row)
 
     def _zero_gradient(self, i: int) -> None:
         """Adds a zero gradient for an unused output of a node whose other outputs are used."""
         spec = self.graph.tensors[i].spec
         self.gradients[i] = self._new(f"d.t{i}", spec, growth=self._growth(spec, i))
         self.contributions[i] += 1
-        self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
+        self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"}, {"y": spec})
 
     def _contribute(
         self,
@@ -411,10 +433,20 @@ class _Builder:
         kernel: Kernel,
         attrs: Attrs,
         arrays: Mapping[str, str],
+        specs: Specs,
         name: str,
         row: OpDef | None = None,
     ) -> None:
-        """Adds the call for a contribution to a gradient, and its sum with earlier ones."""
+        """Adds the call for a contribution to a gradient, and its sum with earlier ones.
+
+        Args:
+            i: tensor of the gradient.
+            label, kernel, attrs: as in the call.
+            arrays: values by name in the row.
+            specs: their specs.
+            name: name of the tensor in the row.
+            row: row of the operator; None for a loss.
+        """
         spec = self.graph.tensors[i].spec
         if i in self.channels:
             spec = narrowed("w", spec, len(self.channels[i]))
@@ -423,19 +455,19 @@ class _Builder:
         before, growth = self.gradients.get(i), self._growth(spec, i)
         count = self.contributions[i]
         contribution = f"d.t{i}#{count}" if count else f"d.t{i}"
-        if kernel.view(attrs, self._specs(arrays)):
+        if kernel.view(attrs, specs):
             self._new(contribution, spec, base=arrays[kernel.reads[0]], growth=growth)
         else:
             self._new(contribution, spec, growth=growth)
-            self._call(
-                label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": contribution}, row
-            )
+            written, specs = {f"d{name}": contribution}, {**specs, f"d{name}": spec}
+            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, **written}, specs, row)
         self.contributions[i] += 1
         if before is None:
             self.gradients[i] = contribution
             return
         total = self._new(f"d.t{i}#{count + 1}", spec, growth=growth)
         arrays = {"a": before, "b": contribution, "y": total}
-        self._call(f"{label} +", Phase.BACKWARD, row_of("ADD").forward, None, arrays)
+        add, specs = row_of("ADD").forward, dict.fromkeys(arrays, spec)
+        self._call(f"{label} +", Phase.BACKWARD, add, None, arrays, specs)
         self.contributions[i] += 1
         self.gradients[i] = total

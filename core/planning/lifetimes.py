@@ -1,17 +1,15 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from odt.core.planning.plan import Call, Delivery, Plan, Region
-from odt.dataclass import dataclass
 
 BEFORE = -1  # the trainer fills inputs before the first entry
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
+class Lifetime(NamedTuple):
     """The first and the last entry that touches a value, both inclusive."""
 
     first: int
@@ -51,7 +49,7 @@ def lifetimes_without_overlays(plan: Plan) -> dict[str, Lifetime]:
     """Returns lifetimes in which a value that another one overlays ends before the other begins."""
     alive = lifetimes(plan)
     for old in replacements(plan, alive).values():
-        alive[old] = replace(alive[old], last=alive[old].last - 1)
+        alive[old] = Lifetime(alive[old].first, alive[old].last - 1)
     return alive
 
 
@@ -90,24 +88,20 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
     for k, entry in enumerate(plan.entries):
         if not isinstance(entry, Call) or not entry.kernel.may_alias:
             continue
-        roots = {n: plan.root(v) for n, v in entry.arrays.items()}
+        may_alias = entry.kernel.may_alias
+        roots = {n: plan.root(entry.arrays[n]) for n in entry.reads}
         for written in entry.writes:
-            new = roots[written]
-            for read in entry.reads:
-                old = roots[read]
+            new = plan.root(entry.arrays[written])
+            if new not in alive or alive[new].first != k:
+                continue
+            for read, old in roots.items():
                 if (
-                    (written, read) in entry.kernel.may_alias
+                    (written, read) in may_alias
                     and old in alive
-                    and new in alive
                     and alive[old].last == k
-                    and alive[new].first == k
                     and old not in overlaid
                     and plan.values[new].spec.nbytes <= plan.values[old].spec.nbytes
-                    and all(
-                        (written, n) in entry.kernel.may_alias
-                        for n in entry.reads
-                        if roots[n] == old
-                    )
+                    and all((written, n) in may_alias for n, root in roots.items() if root == old)
                 ):
                     overlays[new] = old
                     overlaid.add(old)

@@ -34,8 +34,7 @@ class Placement(NamedTuple):
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Memory of a chain of values, each of which overlays the previous one.
 
     Attributes:
@@ -188,10 +187,10 @@ def _blocks(
 def _place_best(blocks: Sequence[Block], below: int) -> Placement:
     """Places the blocks in the order that needs the smallest arena; `below` as for `place`."""
     changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
-    for block in blocks:
-        size = aligned(block.nbytes)
-        changes[block.lifetime.first] += size
-        changes[block.lifetime.last + 1] -= size
+    for _, nbytes, (first, last) in blocks:
+        size = aligned(nbytes)
+        changes[first] += size
+        changes[last + 1] -= size
     least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
     best = Placement({}, max(least, below))
     if len(blocks) > MAX_IN_A_LIST:
@@ -219,14 +218,13 @@ def _place_by_time(blocks: Sequence[Block], below: int, *, backwards: bool) -> P
     `below` is as for `place`.
     """
     if backwards:
-        times = [Interval(-b.lifetime.last, -b.lifetime.first, aligned(b.nbytes)) for b in blocks]
+        order = sorted(blocks, key=lambda b: (-b.lifetime.last, -b.nbytes))
+        times = (Interval(-last, -first, aligned(n)) for _, n, (first, last) in order)
     else:
-        times = [Interval(b.lifetime.first, b.lifetime.last, aligned(b.nbytes)) for b in blocks]
-    order = sorted(range(len(blocks)), key=lambda k: (times[k].first, -times[k].nbytes))
-    places, nbytes = sweep((times[k] for k in order), below)
-    offsets = {
-        name: offset for k, offset in zip(order, places, strict=False) for name in blocks[k].values
-    }
+        order = sorted(blocks, key=lambda b: (b.lifetime.first, -b.nbytes))
+        times = (Interval(first, last, aligned(n)) for _, n, (first, last) in order)
+    places, nbytes = sweep(times, below)
+    offsets = {n: at for block, at in zip(order, places, strict=False) for n in block.values}
     return Placement(offsets, nbytes)
 
 

@@ -96,7 +96,7 @@ class Call:
 
     def values(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the values to which names of the kernel are bound."""
-        return tuple(self.arrays[n] for n in names)
+        return tuple([self.arrays[n] for n in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Plan:
     @property
     def gradient_nbytes(self) -> dict[str, int]:
         """Bytes of the gradient of each trained parameter, or of its trained rows."""
-        return {name: spec.nbytes for name, spec in self.trained_specs.items()}
+        return {name: self.values[g].spec.nbytes for name, g in self.gradients.items()}
 
     @property
     def trained_specs(self) -> dict[str, TensorSpec]:
@@ -299,13 +299,14 @@ class Plan:
             is_late = backward and entry.phase is Phase.FORWARD
             assert not is_late, f"{entry.label} is forward after the first backward entry"
             backward = backward or entry.phase is Phase.BACKWARD
+            arrays = entry.arrays
             for n in entry.reads:
-                name = entry.arrays[n]
+                name = arrays[n]
                 root = roots.get(name, name)
                 assert root in available, f"{entry.label} reads {name} before it is written"
                 assert root not in delivered, f"{entry.label} reads updated {name}"
             for n in (*entry.writes, *entry.workspace):
-                name = entry.arrays[n]
+                name = arrays[n]
                 assert name not in available, f"{entry.label} writes {name} again"
                 assert name not in roots, f"{entry.label} writes into a view, {name}"
                 available.add(name)

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from odt.core.planning.memory import ALIGNMENT, MemoryPlan
-from odt.core.planning.plan import Call, Delivery, Plan, Region
+from odt.core.planning.plan import Call, Delivery, Plan, Region, Value
 
 Extent = tuple[int, int]  # of bytes: first, and last + 1
 
@@ -41,11 +41,12 @@ class _Check:
         self.intact: dict[str, Extent] = {}
         self.starts: list[int] = []  # extents of the intact values, sorted; they do not overlap
         self.names: list[str] = []
-        self.roots = {name: plan.root(name) for name in plan.values}
         self.places = {
-            name: self._place(name)
-            for name in dict.fromkeys(self.roots.values())
-            if plan.values[name].region in (Region.ARENA, Region.INPUT) and name in memory.offsets
+            name: self._place(value)
+            for name, value in plan.values.items()
+            if value.base is None
+            and value.region in (Region.ARENA, Region.INPUT)
+            and name in memory.offsets
         }
 
     def run(self) -> list[str]:
@@ -76,14 +77,14 @@ class _Check:
         """Makes deliveries, which workers may make at the same time."""
         for k, entry in deliveries:
             self._must_be_intact(entry.touched, f"delivery of {entry.gradient}")
-            root = self.roots[entry.gradient]
+            root = self.plan.root(entry.gradient)
             if self.plan.last_touched[root] == k and root in self.intact:
                 self._remove(root)
 
-    def _place(self, name: str) -> Extent:
+    def _place(self, value: Value) -> Extent:
         """Returns the bytes of a value; checks that they are aligned and in the arena."""
-        start = self.memory.offsets[name]
-        stop = start + self.plan.values[name].spec.nbytes
+        name, start = value.name, self.memory.offsets[value.name]
+        stop = start + value.spec.nbytes
         if start % ALIGNMENT:
             self.faults.append(f"{name} begins at {start}, which is not a multiple of {ALIGNMENT}")
         if start < 0 or stop > self.memory.nbytes:
@@ -92,24 +93,26 @@ class _Check:
 
     def _must_be_intact(self, names: Iterable[str], where: str) -> None:
         """Checks that no byte of some values was overwritten."""
+        roots, places, intact = self.plan.roots, self.places, self.intact
         for name in names:
-            root = self.roots[name]
-            if root in self.places and root not in self.intact:
+            root = roots.get(name, name)
+            if root not in intact and root in places:
                 self.faults.append(f"{where} reads {name}, which has been partly overwritten")
 
     def _apply(self, call: Call) -> None:
         """Checks the extents that a call writes against what it reads, and writes them."""
-        reads = [(n, self.roots[call.arrays[n]]) for n in call.reads]
+        roots, places, arrays = self.plan.roots, self.places, call.arrays
+        read_names = [(n, roots.get(arrays[n], arrays[n])) for n in call.reads]
+        reads = [(n, other, places[other]) for n, other in read_names if other in places]
         written: list[str] = []
         for argument in (*call.writes, *call.workspace):
-            name = self.roots[call.arrays[argument]]
+            name = roots.get(arrays[argument], arrays[argument])
             if self.plan.values[name].region is Region.SUM:
                 continue
-            here = self.places[name]
-            for read, other in reads:
-                there = self.places.get(other, (0, 0))
-                allowed = (argument, read) in call.kernel.may_alias and here[0] == there[0]
-                if meet(here, there) and not allowed:
+            here = places[name]
+            for read, other, there in reads:
+                allowed = here[0] == there[0] and (argument, read) in call.kernel.may_alias
+                if not allowed and meet(here, there):
                     self.faults.append(f"{call.label} writes {name} over {other}, which it reads")
             for other in written:
                 if meet(here, self.places[other]):
