@@ -9,13 +9,13 @@ D, …). An input may be (D, …), too, such as a vector that FULLY_CONNECTED ma
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
 from odt.core.model.graph import LoweredGraph, Node
+from odt.dataclass import replace
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.rows.opdef import Attrs, OpDef, TensorSpec, always
 
@@ -118,11 +118,12 @@ class _BatchBuilder(GraphBuilder):
 
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
         """Whether each entry of axis 0 of the outputs depends on only one entry of the inputs."""
-        batched_names, specs = self._batched_names(row, node), self._specs(row, node)
-        output_specs = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
-        leads = {lead(specs[n]) for n in batched_names} | {
-            lead(spec) for spec in output_specs.values()
-        }
+        operands, tensors = bind_operands(row, node), self.one.tensors
+        batched_names = frozenset([n for n, i in operands.items() if i in self.batched])
+        specs = {n: tensors[i].spec for n, i in operands.items()}
+        output_specs = {n: tensors[i].spec for n, i in bind_outputs(row, node).items()}
+        leads = {lead(specs[n]) for n in batched_names}
+        leads.update([lead(spec) for spec in output_specs.values()])
         if len(leads) > 1:
             return False
         specs = {

@@ -11,6 +11,7 @@ from odt.kernels.registry import find_operator
 from odt.kernels.rows.opdef import Kernel, OpDef
 
 T = TypeVar("T")
+ONE = ("y",)  # names of the outputs of most operators
 
 
 def row_of(op: str) -> OpDef:
@@ -82,8 +83,12 @@ def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
     """Returns input name → tensor index, without absent inputs."""
-    bound, names = bind(row.inputs, node.inputs), names_of(row.inputs)
-    if ABSENT not in node.inputs and set(names.required) <= bound.keys():
+    names = names_of(row.inputs)
+    is_whole = ABSENT not in node.inputs
+    if is_whole and len(node.inputs) == len(names.plain) and not names.several:
+        return dict(zip(names.plain, node.inputs, strict=True))
+    bound = bind(row.inputs, node.inputs)
+    if is_whole and bound.keys() >= set(names.required):
         return bound
     needed = dict.fromkeys((*names.required, *(n for n in bound if n not in names.optional)))
     missing = [n for n in needed if bound.get(n, ABSENT) == ABSENT]
@@ -94,15 +99,17 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
     """Returns input name → tensor index for inputs that kernels read: no statics or states."""
-    bound, names = bind_inputs(row, node), (*row.static, *row.zero_state)
-    if not names:
+    bound = bind_inputs(row, node)
+    if not (row.static or row.zero_state):
         return bound
-    hidden = names_of(names).plain
+    hidden = names_of((*row.static, *row.zero_state)).plain
     return {n: i for n, i in bound.items() if n not in hidden}
 
 
 def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
     """Returns output name → tensor index."""
+    if row.outputs == ONE and len(node.outputs) == 1:
+        return {"y": node.outputs[0]}
     return bind(row.outputs, node.outputs)
 
 

@@ -5,7 +5,6 @@ folded into constants. All unsupported nodes are reported here in one error.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from odt.core.lowering.batch_samples import batch_samples
@@ -17,6 +16,7 @@ from odt.core.lowering.passes.order import AFTER_BATCHING, BEFORE_BATCHING, run_
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
+from odt.dataclass import replace
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import TensorSpec
 

@@ -8,6 +8,7 @@ import sys
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -56,11 +57,13 @@ class MemoryPlan:
         offsets: byte offset of every value that is not a view, a multiple of ALIGNMENT.
         nbytes: bytes of the arena.
         separate: bytes of the same values without reuse of memory.
+        blocks: blocks of memory that the values share.
     """
 
     offsets: Mapping[str, int]
     nbytes: int
     separate: int
+    blocks: Sequence[Block] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         lines = [f"arena of {self.nbytes} bytes, {self.separate} without reuse"]
@@ -73,7 +76,6 @@ def plan_memory(
     *,
     overlays: bool = True,
     below: int = sys.maxsize,
-    of_one: bool = False,
 ) -> MemoryPlan:
     """Places all values of the plan's arena, and its inputs.
 
@@ -84,7 +86,6 @@ def plan_memory(
         overlays: whether a call's result may overlay an operand.
         below: bytes that the arena must not reach; if it would, the result has as many or more, and
             offsets are missing.
-        of_one: whether values have the sizes of a plan for one sample.
 
     Raises:
         OptionError: if there is no planner of that name.
@@ -94,18 +95,30 @@ def plan_memory(
         raise OptionError("ODT_PLANNER", "must be none or first_fit", planner)
     alive = lifetimes(plan)
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
-    if of_one:
-        others = plan.graph.samples - 1
-        sizes = {name: n - others * plan.values[name].growth for name, n in sizes.items()}
-    separate = sum(aligned(n) for n in sizes.values())
+    separate = sum([aligned(n) for n in sizes.values()])
     if planner == "none":
         forever = Lifetime(min((t.first for t in alive.values()), default=0), len(plan.entries))
         blocks = [Block((name,), sizes[name], forever) for name in alive]
-        offsets, nbytes = place(blocks)
     else:
         blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
-        offsets, nbytes = _place_best(blocks, below)
-    return MemoryPlan(offsets, nbytes, separate)
+    offsets, nbytes = _place_best(blocks, below)
+    return MemoryPlan(offsets, nbytes, separate, blocks)
+
+
+def nbytes_of_one(plan: Plan, memory: MemoryPlan) -> int:
+    """Returns the bytes of the arena for one sample.
+
+    Args:
+        plan: plan for several samples.
+        memory: its memory plan.
+    """
+    others = plan.graph.samples - 1
+    blocks = []
+    for names, _, lifetime in memory.blocks:
+        values = [plan.values[name] for name in names]
+        nbytes = max([value.spec.nbytes - others * value.growth for value in values])
+        blocks.append(Block(names, nbytes, lifetime))
+    return _place_best(blocks, sys.maxsize).nbytes
 
 
 def aligned(nbytes: int) -> int:

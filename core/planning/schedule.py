@@ -8,7 +8,7 @@ from math import isqrt
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.planning.cost import RunCost, forward_seconds, seconds_of_adding
-from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.memory import MemoryPlan, nbytes_of_one
 from odt.core.planning.plan import Plan
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
@@ -144,7 +144,7 @@ class _Samples:
         """Estimates them from the plan for several samples, or for one if a batch has no more."""
         each, of_one, samples = memory.nbytes, memory.nbytes, plan.graph.samples
         if samples > 1:
-            of_one = plan_memory(plan, of_one=True).nbytes
+            of_one = nbytes_of_one(plan, memory)
             each = (memory.nbytes - of_one) // (samples - 1)
         each = max(each, 1)
         return cls(RunCost.from_plan(plan), max(of_one - each, 0), each)

@@ -54,4 +54,4 @@ def copy_arrays(arrays: Mapping[Key, Array]) -> dict[Key, Array]:
 
 def view(arena: Array, offset: int, spec: TensorSpec) -> Array:
     """Returns the array of a spec at a byte offset of an arena."""
-    return arena[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+    return np.ndarray(spec.shape, spec.dtype, arena, offset)

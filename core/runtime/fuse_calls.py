@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.planning.plan import Call, Delivery
+from odt.kernels.native.regions import address
 from odt.kernels.rows.opdef import Array
 
 
@@ -36,12 +37,13 @@ def merged(
         epilogue = following.kernel.epilogue
         if k in taken or call.compiled is None or epilogue is None:
             continue
-        if any(name in observable for name in call.values(call.writes)):
+        if observable and any(name in observable for name in call.values(call.writes)):
+            continue
+        takes = epilogue.kind in call.compiled.takes
+        if not (takes and _is_epilogue(call, following, epilogue.kind, arrays)):
             continue
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
-        takes = epilogue.kind in call.compiled.takes
-        fits = takes and _is_epilogue(call, following, epilogue.kind, arrays)
-        if fits and _is_free(following, between, arrays):
+        if _is_free(following, between, arrays):
             fused[k] = after, _arguments(following, arrays)
             taken.add(after)
     return fused
@@ -50,14 +52,14 @@ def merged(
 def _is_epilogue(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
     """Whether the second call only continues with the results, or operands, of the first."""
     if kind == "bias_gradient":
+        if call.arrays["dy"] != after.arrays["dy"]:
+            return False
         db = arrays[after.arrays["db"]]
-        disjoint = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
-        return disjoint and call.arrays["dy"] == after.arrays["dy"]
+        return not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
     (result,) = call.writes
     names = ("x", "y") if kind == "clamp" else ("dy", "dx")
     read, written = (after.arrays[n] for n in names)
-    in_place = arrays[written].ctypes.data == arrays[read].ctypes.data
-    return call.arrays[result] == read and in_place
+    return call.arrays[result] == read and address(arrays[written]) == address(arrays[read])
 
 
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:

@@ -129,6 +129,7 @@ class Parameters:
         # Factor of the learning rate → numbers that compiled updates read. A number too large for
         # float32 is infinite, so that the next loss is not finite.
         self._numbers: dict[float, ctypes.Array[ctypes.c_float]] = {}
+        self._update_name = ""  # of the compiled update
 
     def _mask(self, i: int, places: Array) -> Array:
         """Returns the bits of a sparse constant that are set for values that the file stores."""
@@ -289,7 +290,7 @@ class Parameters:
             part: positions in the flat parameter.
         """
         factor = self._rates.get(i, 1.0)
-        name, array = self._compiled_update(factor)[0], self._numbers_of(factor)
+        array, name = self._numbers_of(factor), self._update_name
         slots = [a[i].reshape(-1, copy=False)[part] for a in self.slots.values()]
         if i in self._integers:
             bind = self._integers[i].bind_part
@@ -345,8 +346,10 @@ class Parameters:
 
     def _numbers_of(self, factor: float) -> ctypes.Array[ctypes.c_float]:
         """The numbers that compiled updates read, by factor of the learning rate."""
-        numbers = self._compiled_update(factor)[1]
-        return self._numbers.setdefault(factor, (ctypes.c_float * len(numbers))(*numbers))
+        if factor not in self._numbers:
+            self._update_name, numbers = self._compiled_update(factor)
+            self._numbers[factor] = (ctypes.c_float * len(numbers))(*numbers)
+        return self._numbers[factor]
 
     def _bind_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> Run:
         assert self.optimizer is not None, "parameters that train have an optimizer"

@@ -12,7 +12,7 @@ import numpy as np
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.packed_weights import packed_spec
-from odt.core.planning.plan import Call, Delivery, Plan, Region
+from odt.core.planning.plan import Call, Delivery, Plan, Region, Value
 from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
 from odt.dataclass import dataclass
@@ -126,9 +126,9 @@ class Program:
         self._outside = in_sums(plan, outside.sums)
         self._adds = outside.adds
         self._packed = outside.packed
-        self._arrays: dict[str, Array] = {}
-        for value in plan.values.values():
-            self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
+        self._arrays = {
+            name: self._bind(value, memory, arena, tensors) for name, value in plan.values.items()
+        }
         self.inputs = [self._arrays[n] for n in plan.inputs]
         self.targets = [self._arrays[n] for n in plan.targets]
         self.scales = [self._arrays[n] for n in plan.scales]
@@ -261,12 +261,12 @@ class Program:
         return a.dtype.kind not in "fc" or bool(np.isfinite(a).all())
 
     def _bind(
-        self, name: str, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]
+        self, value: Value, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]
     ) -> Array:
         """Returns the array of a value: a constant, a parameter, a sum, or a part of the arena."""
-        value = self.plan.values[name]
+        root = self.plan.root(value.name)
         if value.region in (Region.CONSTANT, Region.PARAMETER):
-            tensor = self.plan.values[self.plan.root(name)].tensor
+            tensor = self.plan.values[root].tensor
             assert tensor is not None, "constants and parameters are tensors"
             array = tensors.get(tensor)
             if array is None:
@@ -277,7 +277,6 @@ class Program:
             if value.spec.size != array.size:  # a part of the tensor
                 array = array.reshape(-1)[value.at : value.at + value.spec.size]
             return array.reshape(value.spec.shape)
-        root = self.plan.root(name)
         if root in self._outside:
             return view(self._outside[root], 0, value.spec)
         if root not in memory.offsets:  # an input that nothing reads
@@ -297,6 +296,8 @@ class Program:
 
     def _panel(self, call: Call) -> Array | None:
         """The packed weights that a call reads; None if it reads others."""
+        if not self._packed:
+            return None
         name = self.plan.root(call.arrays.get("w", ""))
         packs = name in self._packed and packed_spec(self.plan, call) is not None
         return self._packed[name] if packs else None

@@ -11,7 +11,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.cost import RunCost, adding_seconds, run_seconds
-from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.memory import MemoryPlan, nbytes_of_one, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import (
     ARENAS,
@@ -74,7 +74,7 @@ def test_the_plan_for_several_samples_shows_the_cost_of_one(name: str) -> None:
     assert cost.fixed + cost.sample == pytest.approx(
         run_seconds(one) + adding_seconds(one), rel=0.02
     )
-    nbytes = plan_memory(several, of_one=True).nbytes
+    nbytes = nbytes_of_one(several, plan_memory(several))
     assert nbytes == pytest.approx(plan_memory(one).nbytes, rel=0.02)
 
 
