@@ -188,20 +188,21 @@ class Graph:
                 )
         ready.update(self.inputs)
         for k, node in enumerate(self.nodes):
-            where = f"operator {node.origin} ({node.op})"
             for i in node.inputs:
-                if i != ABSENT:
-                    self._check_indices(f"{where}: input", (i,))
-                if i != ABSENT and i not in ready and node.op not in COMPILED:
-                    raise ModelError(
-                        f"{where}: inputs must be computed before they are read, but got "
-                        f"{self.label(i)}, which no node before node {k} computes"
-                    )
+                if i not in ready and i != ABSENT:
+                    self._check_indices(f"{_where(node)}: input", (i,))
+                    if node.op not in COMPILED:
+                        raise ModelError(
+                            f"{_where(node)}: inputs must be computed before they are read, but "
+                            f"got {self.label(i)}, which no node before node {k} computes"
+                        )
             for i in node.outputs:
-                self._check_indices(f"{where}: output", (i,))
+                if not 0 <= i < len(self.tensors):
+                    self._check_indices(f"{_where(node)}: output", (i,))
                 if i in ready:
                     raise ModelError(
-                        f"{where}: a tensor must have one producer, but got {self.label(i)} twice"
+                        f"{_where(node)}: a tensor must have one producer, but got "
+                        f"{self.label(i)} twice"
                     )
                 ready.add(i)
         for i in self.outputs:
@@ -256,6 +257,10 @@ class Graph:
             lines.append(f"  {node.origin:3d} {node.op}({ins}) → {outs}")
         lines += [f"  output {self.label(i)} {self.tensors[i].spec}" for i in self.outputs]
         return "\n".join(lines)
+
+
+def _where(node: Node) -> str:
+    return f"operator {node.origin} ({node.op})"
 
 
 class TensorLabels(Protocol):

@@ -37,7 +37,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.copies import ZERO
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.families.zero_gradient import zero
-from odt.kernels.native.library import compiled_of, is_available
+from odt.kernels.native.library import is_available
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import (
     BIAS_GRADIENT,
@@ -270,7 +270,9 @@ class _Builder:
         """
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
-        compiled = compiled_of(kernel, attrs, specs) if self._has_compiled else None
+        compiled = kernel.compiled if self._has_compiled else None
+        if compiled is not None and not compiled.fits(attrs, specs):
+            compiled = None
         scratch = (compiled or kernel).workspace(attrs, specs)
         number = len(self.entries)
         if scratch:

@@ -66,12 +66,7 @@ def overhead_seconds(call: Call, rates: Rates = CORE) -> float:
 
 def operand_seconds(plan: Plan, call: Call, rates: Rates = CORE) -> float:
     """Estimates the seconds of a call's arithmetic and memory accesses."""
-    touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
-    return _operand_seconds(call, touched, rates)
-
-
-def _operand_seconds(call: Call, touched: int, rates: Rates) -> float:
-    """Estimates the seconds of a call's arithmetic, and of its accesses to so many bytes."""
+    touched = sum([plan.nbytes[v] for v in call.arrays.values()])
     return call.flops / rates.operations(call) + touched / rates.memory
 
 
@@ -82,13 +77,7 @@ def call_seconds(plan: Plan, call: Call) -> float:
 
 def run_seconds(plan: Plan) -> float:
     """Estimates the seconds of all calls of a plan."""
-    sizes = {name: value.spec.nbytes for name, value in plan.values.items()}
-    seconds = 0.0
-    for call in plan.entries:
-        if isinstance(call, Call):
-            touched = sum([sizes[v] for v in call.arrays.values()])
-            seconds += overhead_seconds(call) + _operand_seconds(call, touched, CORE)
-    return seconds
+    return sum([call_seconds(plan, s) for s in plan.entries if isinstance(s, Call)])
 
 
 def forward_seconds(graph: LoweredGraph) -> float:
@@ -110,13 +99,13 @@ def forward_seconds(graph: LoweredGraph) -> float:
 def _sample_seconds(plan: Plan) -> float:
     """Estimates the seconds that a sample adds to a run."""
     growths = {name: value.growth for name, value in plan.values.items()}
-    seconds = 0.0
+    samples, seconds = plan.graph.samples, 0.0
     for call in plan.entries:
         if isinstance(call, Call):
             growth = sum([growths[v] for v in call.arrays.values()])
             if growth:
-                seconds += call.flops / plan.graph.samples / CORE.operations(call)
-                seconds += growth / CORE.memory
+                operations = samples * CORE.operations(call)
+                seconds += call.flops / operations + growth / CORE.memory
     return seconds
 
 

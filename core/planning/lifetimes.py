@@ -100,7 +100,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
                     and old in alive
                     and alive[old].last == k
                     and old not in overlaid
-                    and plan.values[new].spec.nbytes <= plan.values[old].spec.nbytes
+                    and plan.nbytes[new] <= plan.nbytes[old]
                     and all((written, n) in may_alias for n, root in roots.items() if root == old)
                 ):
                     overlays[new] = old

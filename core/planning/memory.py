@@ -6,7 +6,6 @@
 import os
 import sys
 from bisect import insort
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import accumulate
@@ -94,7 +93,7 @@ def plan_memory(
     if planner not in ("none", "first_fit"):
         raise OptionError("ODT_PLANNER", "must be none or first_fit", planner)
     alive = lifetimes(plan)
-    sizes = {name: plan.values[name].spec.nbytes for name in alive}
+    sizes = {name: plan.nbytes[name] for name in alive}
     separate = sum([aligned(n) for n in sizes.values()])
     if planner == "none":
         forever = Lifetime(min((t.first for t in alive.values()), default=0), len(plan.entries))
@@ -106,7 +105,7 @@ def plan_memory(
 
 
 def nbytes_of_one(plan: Plan, memory: MemoryPlan) -> int:
-    """Returns the bytes of the arena for one sample.
+    """Returns the bytes of the arena for one sample; with many blocks, those alive at once.
 
     Args:
         plan: plan for several samples.
@@ -115,9 +114,10 @@ def nbytes_of_one(plan: Plan, memory: MemoryPlan) -> int:
     others = plan.graph.samples - 1
     blocks = []
     for names, _, lifetime in memory.blocks:
-        values = [plan.values[name] for name in names]
-        nbytes = max([value.spec.nbytes - others * value.growth for value in values])
+        nbytes = max([plan.nbytes[n] - others * plan.values[n].growth for n in names])
         blocks.append(Block(names, nbytes, lifetime))
+    if len(blocks) > MAX_IN_A_LIST:
+        return _least(blocks)
     return _place_best(blocks, sys.maxsize).nbytes
 
 
@@ -199,12 +199,7 @@ def _blocks(
 
 def _place_best(blocks: Sequence[Block], below: int) -> Placement:
     """Places the blocks in the order that needs the smallest arena; `below` as for `place`."""
-    changes: Counter[int] = Counter()  # of the bytes that are alive, by entry
-    for _, nbytes, (first, last) in blocks:
-        size = aligned(nbytes)
-        changes[first] += size
-        changes[last + 1] -= size
-    least = max(accumulate(n for _, n in sorted(changes.items())), default=0)
+    least = _least(blocks)
     best = Placement({}, max(least, below))
     if len(blocks) > MAX_IN_A_LIST:
         for backwards in (True, False):
@@ -223,6 +218,17 @@ def _place_best(blocks: Sequence[Block], below: int) -> Placement:
         if placement.nbytes < best.nbytes:
             best = placement
     return best
+
+
+def _least(blocks: Sequence[Block]) -> int:
+    """Returns the most bytes that are alive at once, which no arena can be smaller than."""
+    changes: dict[int, int] = {}  # of the bytes that are alive, by entry
+    for _, nbytes, (first, last) in blocks:
+        if nbytes:
+            size = aligned(nbytes)
+            changes[first] = changes.get(first, 0) + size
+            changes[last + 1] = changes.get(last + 1, 0) - size
+    return max(accumulate(changes[k] for k in sorted(changes)), default=0)
 
 
 def _place_by_time(blocks: Sequence[Block], below: int, *, backwards: bool) -> Placement:

@@ -158,6 +158,7 @@ class Plan:
         first_touched, last_touched: value that is not a view → the first and the last entry that
             touches its memory.
         forward_entries: number of entries of the forward phase, which come first.
+        nbytes: bytes of each value.
     """
 
     graph: LoweredGraph
@@ -178,12 +179,15 @@ class Plan:
     first_touched: Mapping[str, int] = field(init=False, compare=False)
     last_touched: Mapping[str, int] = field(init=False, compare=False)
     forward_entries: int = field(init=False, compare=False)
+    nbytes: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         deliveries = {s.parameter: s for s in self.entries if isinstance(s, Delivery)}
         object.__setattr__(self, "deliveries", deliveries)
         gradients = {name: delivery.gradient for name, delivery in deliveries.items()}
         object.__setattr__(self, "gradients", gradients)
+        nbytes = {name: value.spec.nbytes for name, value in self.values.items()}
+        object.__setattr__(self, "nbytes", nbytes)
         object.__setattr__(self, "roots", self._find_roots())
         first, last = self._find_touched()
         object.__setattr__(self, "first_touched", first)
@@ -230,7 +234,7 @@ class Plan:
     @property
     def gradient_nbytes(self) -> dict[str, int]:
         """Bytes of the gradient of each trained parameter, or of its trained rows."""
-        return {name: self.values[g].spec.nbytes for name, g in self.gradients.items()}
+        return {name: self.nbytes[gradient] for name, gradient in self.gradients.items()}
 
     @property
     def trained_specs(self) -> dict[str, TensorSpec]:
@@ -269,7 +273,8 @@ class Plan:
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         for k, entry in enumerate(self.entries):
-            for name in entry.touched:
+            touched = entry.arrays.values() if isinstance(entry, Call) else entry.touched
+            for name in touched:
                 root = roots.get(name, name)
                 first.setdefault(root, k)
                 last[root] = k

@@ -84,7 +84,7 @@ class _Check:
     def _place(self, value: Value) -> Extent:
         """Returns the bytes of a value; checks that they are aligned and in the arena."""
         name, start = value.name, self.memory.offsets[value.name]
-        stop = start + value.spec.nbytes
+        stop = start + self.plan.nbytes[value.name]
         if start % ALIGNMENT:
             self.faults.append(f"{name} begins at {start}, which is not a multiple of {ALIGNMENT}")
         if start < 0 or stop > self.memory.nbytes:

@@ -17,6 +17,7 @@ from odt.kernels.native.regions import address
 from odt.kernels.native.structs import STRUCTS, BoundCall, CallList
 
 Run = Callable[[], object]
+pack_float = struct.Struct("f4x").pack  # to the bytes of an int64
 NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 
@@ -54,13 +55,13 @@ def slot(a: Any, kind: Any) -> int:
     Raises:
         TypeError: if the operand has another type.
     """
-    if isinstance(a, np.ndarray) and kind is ctypes.c_void_p:
+    if kind is ctypes.c_void_p and isinstance(a, np.ndarray):
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
         return address(a)
     if kind is ctypes.c_int64:
         return index(a)
     if kind is ctypes.c_float:
-        return int.from_bytes(bytes(kind(a)).ljust(8, b"\0"), sys.byteorder)
+        return int.from_bytes(pack_float(a), sys.byteorder)
     if a is None:
         return 0
     kind.from_param(a if isinstance(a, ctypes.Array) else ctypes.byref(a))
@@ -79,6 +80,11 @@ def _run_calls() -> Callable[..., None]:
     run: Any = load()
     run.run_calls.argtypes, run.run_calls.restype = (ctypes.c_void_p, ctypes.c_int64), None
     return run.run_calls  # type: ignore[no-any-return]  # ctypes' own
+
+
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}q").pack
 
 
 class Call:
@@ -104,7 +110,7 @@ class Call:
             owners: objects that own memory which no operand owns; they are kept alive.
         """
         self.name, self.operands, self._owners = name, operands, owners
-        self.slots = struct.pack(f"{len(bits)}q", *bits)
+        self.slots = _packer(len(bits))(*bits)
 
     @property
     def bits(self) -> Iterator[int]:

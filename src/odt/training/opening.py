@@ -6,6 +6,7 @@ from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS, SessionOptions
 from odt.core.recipe.option_values import check_option, check_options
 from odt.core.recipe.sequences import need_sequences
+from odt.core.storage.free_memory import paused_collector
 from odt.models.model import Model, file_of
 from odt.training.checkpoint_state import resume_from
 from odt.training.option_forms import words_of
@@ -14,6 +15,7 @@ from odt.training.session import Session
 from odt.training.teacher import teacher_of
 
 
+@paused_collector()
 def open_session(
     model: Model,
     *,
