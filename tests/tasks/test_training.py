@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,39 @@ def test_batches_are_validated_on_boxes(model: Path) -> None:
     with odt.Trainer(model, task="boxes", metrics="map50", batch_size=8) as trainer:
         history = trainer.fit(batches, validation_data=validation)
         assert history.history["val_map50"][-1] == trainer.evaluate(*validation)["map50"]
+
+
+def test_metrics_that_batches_do_not_give_are_named(model: Path) -> None:
+    x, y = photos(8, 1)
+    with odt.Trainer(model, task="boxes", metrics="map50", batch_size=8) as trainer:
+        calls: tuple[Callable[[], Mapping[str, float]], ...] = (
+            lambda: trainer.train_on_batch(x, y),
+            lambda: trainer.test_on_batch(x, y),
+            lambda: trainer.evaluate([(x, y)]),
+        )
+        for call in calls:
+            with pytest.warns(odt.OdtWarning, match="map50: not measured on batches"):
+                assert set(call()) == {"loss"}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", odt.OdtWarning)
+            assert "map50" in trainer.evaluate(x, y)
+
+
+def test_targets_follow_the_data_that_train(model: Path, tmp_path: Path) -> None:
+    """Data of an evaluation before the training do not change its loss."""
+    images, boxes = photos(8, 1)
+    crowded = np.repeat(boxes, 3, axis=1)
+    crowded[:, :, 1:3] *= np.linspace(0.7, 1, crowded.shape[1], dtype=np.float32)[:, np.newaxis]
+    data = saved(tmp_path, "train", (images, boxes))
+    losses = []
+    for before in ((), (images, crowded), (images, boxes)):
+        with odt.Trainer(model, task="boxes", learning_rate=0.001) as trainer:
+            if before:
+                trainer.evaluate(*before)
+            losses.append(trainer.fit(*data, seed=1).history["loss"][-1])
+            assert trainer.session.detection is not None
+            assert trainer.session.detection.names == CLASSES
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ class Detection:
     """How boxes train a model.
 
     Attributes:
-        detector: what the model is; prepared for the first data that is opened.
+        detector: what the model is; prepared for the training data, and for the first data until
+            then.
         names: names of the classes of the data; empty if they are not known.
         metrics: names of the metrics of detections, as the user spells them.
         usual_metrics: names of the metrics that fit the detector.
@@ -121,7 +122,15 @@ class Detection:
         pairs = zip(self._outputs, self.detector.tensors, strict=True)
         return {"output_losses": {str(k): losses[i] for k, i in pairs}}
 
-    def open(self, x: Any, y: Any, model: SampleSpecs | Runtime, *, targets: bool) -> DataSet:
+    def open(
+        self,
+        x: Any,
+        y: Any,
+        model: SampleSpecs | Runtime,
+        *,
+        targets: bool = True,
+        trains: bool = False,
+    ) -> DataSet:
         """Opens samples with their boxes; arguments as of `Session.open`."""
         rest = isinstance(x, sources.DataSet) and x.ignore_rest
         if isinstance(x, sources.DataSet):
@@ -135,19 +144,19 @@ class Detection:
                 f"{boxes.column.name}: must have the boxes of all {data.length} samples, but has "
                 f"those of {boxes.column.length}."
             )
-        if not self._slots:
-            self.names = boxes.names
-            where = boxes.column.name
-            labels = slot_labels(self._file, self.detector.slots)
-            slots = class_slots(where, boxes.names, labels, self.detector.slots)
-            mean = mean_positives(self.detector.prepared(slots, 1.0), boxes.column)
-            self.detector = self.detector.prepared(slots, mean)
-            self._slots = tuple(slots)
-        elif boxes.names and self.names and boxes.names != self.names:
+        if boxes.names and self.names and boxes.names != self.names:
             raise DataError(
                 f"{boxes.column.name}: must have the classes of the first data, "
                 f"{', '.join(self.names)}, but got {', '.join(boxes.names)}."
             )
+        if trains or not self._slots:
+            self.names = boxes.names or self.names
+            where = boxes.column.name
+            labels = slot_labels(self._file, self.detector.slots)
+            slots = class_slots(where, self.names, labels, self.detector.slots)
+            mean = mean_positives(self.detector.prepared(slots, 1.0), boxes.column)
+            self.detector = self.detector.prepared(slots, mean)
+            self._slots = tuple(slots)
         # Losses are in the order of the outputs.
         order = sorted(range(len(self._outputs)), key=self._outputs.__getitem__)
         return BoxData(data.inputs, boxes.column, self.detector, order, len(self._slots))
@@ -165,6 +174,15 @@ class Detection:
         return (
             f"Warning: {boxes.name}: a photo has {most} boxes, but {self._file.path} returns at "
             f"most {post.max_detections}. `max_detections={most}` changes that."
+        )
+
+    def batch_warning(self) -> str:
+        """Returns a warning about metrics of detections, which batches do not give, or ""."""
+        if not self.metrics:
+            return ""
+        return (
+            f"Warning: {', '.join(self.metrics)}: not measured on batches. Give `evaluate` all "
+            "samples as arrays or files."
         )
 
     def decode(self, outputs: Sequence[Array]) -> list[Array]:

@@ -19,7 +19,7 @@ from odt.core.storage.closing import Closing
 from odt.core.training.inference import Evaluator, Predictor
 from odt.core.training.passes import Result, Seen, SeeOutputs, unseen
 from odt.data.sources import batches_of, is_batches
-from odt.errors import DataError, OptionError
+from odt.errors import DataError, OptionError, warn
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.training.batch_totals import BatchTotals
 from odt.training.integer_form import IntegerForm, digest_of
@@ -205,6 +205,8 @@ class SessionEvaluation(Closing):
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
         """Computes loss and metrics over an iterable of batches."""
         session = self._session
+        if session.detection is not None:
+            warn(session.detection.batch_warning())
         totals = BatchTotals(session.build())
         with self.integer_form() as form:
             for batch in batches_of(batches, session.samples, session.recipe.info.batch_size):
@@ -228,6 +230,8 @@ class SessionEvaluation(Closing):
             sample_weight: weights of the losses of samples or positions.
         """
         session = self._session
+        if session.detection is not None:
+            warn(session.detection.batch_warning())
         data = session.open_batch(x, y, sample_weight)
         trainer = session.build()
         with self.integer_form() as form:

@@ -150,7 +150,13 @@ class Session(Closing):
     # ---- data
 
     def open(
-        self, x: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        targets: bool = True,
+        trains: bool = False,
     ) -> dataset.DataSet:
         """Checks samples against the model.
 
@@ -160,6 +166,7 @@ class Session(Closing):
                 DataSet.
             sample_weight: weights of samples or positions, as of `with_weights`; None for 1.
             targets: whether targets are needed; False for prediction.
+            trains: whether training reads the samples.
 
         Raises:
             DataError: if shapes, dtypes or numbers of samples do not match the model, or targets
@@ -169,7 +176,7 @@ class Session(Closing):
         if not isinstance(data, dataset.DataSet):
             try:
                 if self.detection is not None:
-                    data = self.detection.open(x, y, self.samples, targets=targets)
+                    data = self.detection.open(x, y, self.samples, targets=targets, trains=trains)
                 else:
                     data = samples_of(x, y, self.samples)
             except DataError as e:

@@ -338,7 +338,7 @@ class Trainer(Closing):
             with self._in_fit(run):
                 run.train_batches(x, validation_data)
             return run.history
-        data = session.open(x, y, sample_weight)
+        data = session.open(x, y, sample_weight, trains=True)
         validation_set = (
             session.open(*pair(validation_data)) if validation_data is not None else None
         )
@@ -569,6 +569,8 @@ class Trainer(Closing):
             class_weight: mapping from classes to weights of their samples' losses.
         """
         session = self.session
+        if session.detection is not None:
+            warn(session.detection.batch_warning())
         data = session.open_batch(x, y, sample_weight)
         if class_weight:
             data, _ = class_weighted(data, session.samples.losses, class_weight)
