@@ -19,7 +19,7 @@ from odt.cli.options.fit import (
     rate_options,
 )
 from odt.cli.options.onert import OneCommand, one_options
-from odt.cli.options.run_dir import in_run_dir, run_logs, run_options
+from odt.cli.options.run_dir import run_options
 from odt.cli.options.sample_files import data_options, validation_options
 from odt.cli.options.shared import (
     anchors_option,
@@ -86,6 +86,7 @@ def command(model: str, print_config: bool, **values: Any) -> None:
         from odt.cli.options import training_run as run
         from odt.cli.output.rate_report import find_rate
         from odt.cli.output.training_log import TrainingLog, warnings_as_lines
+        from odt.cli.runs.start import in_run_dir, run_logs
 
     options = TrainOptions.from_values(values)
     if print_config:

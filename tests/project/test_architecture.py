@@ -12,6 +12,7 @@ from support.paths import FOLDERS, ROOT
 import odt
 
 BASE = {"odt.errors", "odt.dataclass"}  # imported by all
+TRAINER = "odt.training.trainer"
 MAY_IMPORT = {  # layer: other layers, other people's packages
     "odt.cli": (
         {"odt", "odt.core", "odt.federated.flower", "odt.kernels"} | BASE,
@@ -217,6 +218,19 @@ def test_no_module_imports_itself_through_others() -> None:
         for module in ready:
             del below[module]
     assert not below, f"these import each other, or what does: {sorted(below)}"
+
+
+def test_types_close_no_circle_but_that_of_the_trainer() -> None:
+    """Callbacks and other parts of a trainer name it in annotations."""
+    below = {}
+    for module in MODULES:
+        loaded = loaded_by(module)
+        types = imports_of(module) - loaded - {TRAINER}
+        below[module] = (loaded | types) & MODULES.keys()
+    while ready := {m for m, names in below.items() if not names & below.keys()}:
+        for module in ready:
+            del below[module]
+    assert not below, f"these name each other, or what does: {sorted(below)}"
 
 
 def test_the_python_api_imports_modules_and_not_its_own_face() -> None:

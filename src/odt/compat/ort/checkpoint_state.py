@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from odt.compat.ort.onnx_state import OnnxState
 from odt.core.checkpoints.checkpoint import MAGIC, Property, encode, nominal
@@ -18,11 +18,15 @@ from odt.errors import ModelError
 from odt.training import checkpoint_state
 from odt.training.weights import Array
 
-if TYPE_CHECKING:
-    from odt.compat.ort.module import Module
-
 Path = str | os.PathLike[str]
 State = checkpoint_state.CheckpointState | OnnxState
+
+
+class HasGradients(Protocol):
+    """What a state asks of the module that uses it."""
+
+    def gradient(self, name: str) -> Array | None:
+        """Returns a copy of the summed gradient of a parameter; None if there is none."""
 
 
 class Parameter:
@@ -148,7 +152,7 @@ class CheckpointState:
             state: the state as odt has it.
         """
         self.odt_state = state
-        self.module: Module | None = None
+        self.module: HasGradients | None = None
 
     @classmethod
     def load_checkpoint(cls, checkpoint_uri: Path) -> "CheckpointState":
@@ -216,7 +220,7 @@ class CheckpointState:
         """The properties."""
         return Properties(self)
 
-    def attach(self, module: "Module", state: State) -> None:
+    def attach(self, module: HasGradients, state: State) -> None:
         """Makes this the state of a module.
 
         Args:
