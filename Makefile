@@ -16,6 +16,7 @@
 #              ONLY=onnx_export exports of trained ONNX files in onnxruntime, conversions in LiteRT;
 #              ONLY=runtimes exports in tflite-micro, tflite-runtime, OpenVINO, each in its own;
 #              ONLY=tutorials TUTORIALS=DIR ONNX Runtime's training examples with odt's imports;
+#              ONLY=newest the demo and the core tests on other Pythons, those of PYTHONS="A B";
 #              ONLY=mcu training on emulated microcontrollers, beside AIfES from GitHub or AIFES=DIR;
 #              ONLY=wasm training in WebAssembly, in node and Chromium;
 #              ONLY=browser the page of examples/browser in Chromium;
@@ -72,7 +73,7 @@ else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
 accept: .venv/onnx/judges
-else ifeq ($(ONLY),mcu)
+else ifneq ($(filter $(ONLY),mcu newest),)
 accept:
 else ifeq ($(ONLY),detectors)
 accept: .venv/references .venv/tutorials/ready
@@ -91,7 +92,8 @@ accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped \
 		ODT_ONNX_MODELS=$(CURDIR)/.venv/onnx/models \
 		$(if $(TUTORIALS),ODT_TUTORIALS=$(abspath $(TUTORIALS))) \
-		$(if $(AIFES),ODT_AIFES=$(abspath $(AIFES))) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
+		$(if $(AIFES),ODT_AIFES=$(abspath $(AIFES))) \
+		$(if $(PYTHONS),ODT_PYTHONS="$(PYTHONS)") $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 COMPARISON = $(if $(ONNX),onnx_files.py,run.py) --data "$(DATA)"
 COMPILED = compiled.py $(if $(STEPS),--steps $(STEPS))

@@ -114,8 +114,21 @@ def python_of(runtime: str) -> Path:
     return found
 
 
-def run(runtime: str, path: Path, inputs: Sequence[Array], outputs: int) -> list[Array]:
+def run(
+    runtime: str,
+    path: Path,
+    inputs: Sequence[Array],
+    outputs: int,
+    python: Path | None = None,
+) -> list[Array]:
     """Returns the outputs of samples, (samples, …), as the file stores them.
+
+    Args:
+        runtime: one of SCRIPTS.
+        path: the model.
+        inputs: samples of each input.
+        outputs: number of outputs.
+        python: a Python that has the runtime; None for that of the runtime's environment.
 
     Raises:
         RefusedError: if the runtime does not take the file, with its words.
@@ -123,7 +136,7 @@ def run(runtime: str, path: Path, inputs: Sequence[Array], outputs: int) -> list
     given, made = path.with_suffix(".in.npz"), path.with_suffix(f".{runtime}.npz")
     np.savez(given, **{str(k): x for k, x in enumerate(inputs)})  # type: ignore[arg-type]
     made.unlink(missing_ok=True)
-    command = [python_of(runtime), "-c", FRAME.format(script=SCRIPTS[runtime])]
+    command = [python or python_of(runtime), "-c", FRAME.format(script=SCRIPTS[runtime])]
     done = subprocess.run(
         [*map(str, command), str(path), str(given), str(outputs), str(made)],
         capture_output=True,
