@@ -1,4 +1,4 @@
-"""`odt quantize` beside ai-edge-quantizer: accuracy in LiteRT, noise, and memory."""
+"""`odt quantize` beside litert-quantizer: accuracy in LiteRT, noise, and memory."""
 
 import subprocess
 import sys
@@ -114,7 +114,7 @@ def test_trashnet(tmp_path: Path) -> None:
 
 
 def with_signature(path: Path, folder: Path) -> Path:
-    """A copy of a file with a signature, without which ai-edge-quantizer takes no samples."""
+    """A copy of a file with a signature, without which litert-quantizer takes no samples."""
     model = read_model(str(path))
     tables = model_tables(model)
     signature = {"signature_key": b"serving_default", "subgraph_index": 0}
@@ -154,7 +154,7 @@ def samples_of(path: Path, folder: Path) -> list[Array]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_noise_is_that_of_the_other_quantizer_at_most(name: str, tmp_path: Path) -> None:
-    from ai_edge_quantizer import quantizer, recipe
+    from litert_quantizer import quantizer, recipe
 
     path = complete("data", "models", f"{name}.tflite")
     samples = samples_of(path, tmp_path)
