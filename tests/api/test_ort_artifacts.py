@@ -131,6 +131,9 @@ def test_what_odt_lacks_is_refused_where_it_is_named() -> None:
             _ = module.blox
     with pytest.raises(odt.OptionError, match="`bias_correction=`: must be True"):
         onnxblock.optim.AdamW(bias_correction=False)
+    for betas in ((0.9,), (0.9, 0.99, 0.999), 0.9):
+        with pytest.raises(odt.OptionError, match="`betas=`: must be two numbers, but got"):
+            onnxblock.optim.AdamW(betas=betas)  # type: ignore[arg-type]  # no pair
 
 
 def test_names_are_those_of_onnx_runtime() -> None:

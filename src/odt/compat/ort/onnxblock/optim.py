@@ -1,5 +1,6 @@
 """Optimizers with the names and arguments of onnxruntime.training.onnxblock.optim."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from odt import optimizers
@@ -89,6 +90,8 @@ class AdamW(_Optimizer):
     def __post_init__(self) -> None:
         if not self.bias_correction:
             raise OptionError("bias_correction", "must be True", self.bias_correction)
+        if not isinstance(self.betas, Sequence) or len(self.betas) != 2:
+            raise OptionError("betas", "must be two numbers", self.betas)
 
     def optimizer(self) -> Optimizer:
         """Returns the optimizer of odt."""
