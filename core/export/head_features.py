@@ -46,7 +46,7 @@ def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, l
         layers.
 
     Raises:
-        ModelError: if no layer has weights.
+        ModelError: if no layer has weights, or there are no operators.
         OptionError: if there is no operator at the position.
     """
     candidates = _read_by_layers(graph)
@@ -95,8 +95,10 @@ def needed_operators(graph: Graph, tensor: int) -> list[int]:
 
 
 def _features_at(graph: Graph, after: int) -> Features:
-    """Returns the first output of an operator; raises OptionError if there is none."""
+    """Returns the first output of an operator; raises an error if there is none."""
     nodes = {n.origin: n for n in graph.nodes}
+    if not nodes:
+        raise ModelError(f"{graph.name}: must have operators whose results a layer can read.")
     if after > max(nodes):
         raise OptionError("after", f"must be below {max(nodes) + 1}, the model's operators", after)
     if after not in nodes:

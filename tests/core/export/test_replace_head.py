@@ -18,7 +18,7 @@ from odt.core.export.replace_head import Head, replace_head
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.reader import read_model
 from odt.core.recipe.lowered_model import lower_model
-from odt.errors import OdtError, OptionError
+from odt.errors import ModelError, OdtError, OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 SINE = MODELS / "tflm-hello-world-sine-float.tflite"
@@ -365,3 +365,10 @@ def test_a_streaming_model_keeps_its_state(tmp_path: Path) -> None:
     real = (np.array(theirs, float) - zero) * scale
     np.testing.assert_allclose(ours, real, atol=1.5 * scale)
     assert np.ptp(real, axis=0).all()
+
+
+def test_a_model_without_operators_is_refused(tmp_path: Path) -> None:
+    model = ModelBuilder("tflite")
+    model.write(tmp_path / "m.tflite", model.add_input((1, 4)))
+    with pytest.raises(ModelError, match="must have operators whose results a layer can read"):
+        odt.replace_head(tmp_path / "m.tflite", 3, after=0)
