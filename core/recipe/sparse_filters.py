@@ -45,7 +45,10 @@ def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int,
     """
     filter_weights = filters(lowered)
     for i, channels in sparse:
-        size = lowered.tensors[i].spec.shape[0] if i in filter_weights else 0
+        if i not in filter_weights:
+            rule = "channels must be of a tensor that all operators read as a filter"
+            raise OptionError("sparse", rule, f"those of tensor {i}")
+        size = lowered.tensors[i].spec.shape[0]
         if not channels or list(channels) != sorted(set(channels)) or channels[-1] >= size:
             raise OptionError(
                 "sparse",

@@ -209,7 +209,7 @@ def test_channels_of_another_model_are_refused(channels: tuple[int, ...]) -> Non
     info = replace(INFO, sparse=((filter_of(graph), channels),))
     with pytest.raises(OptionError, match="`sparse=`: channels must be ascending and below"):
         Trainer(graph, info)
-    with pytest.raises(OptionError, match="`sparse=`: channels"):
+    with pytest.raises(OptionError, match="must be of a tensor that all operators read as a fil"):
         Trainer(graph, replace(INFO, sparse=((0, (0,)),)))
 
 
