@@ -13,7 +13,6 @@ import numpy as np
 from odt.core.model.onnx import Layout
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
-from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import TensorSpec
 
@@ -100,7 +99,7 @@ class Tensor:
         """The values of a constant, dequantized if `data` holds their integers."""
         if self.data is None or self.quantization is None or not self.holds_integers:
             return self.data
-        return dequantize(self.data, self.quantization.first)
+        return self.quantization.real(self.data, self.spec.shape)
 
     @property
     def scalar(self) -> np.ndarray[Any, Any] | None:

@@ -8,6 +8,7 @@ from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Tensor
 from odt.core.model.model import Model
 from odt.errors import ModelError, one_line
 from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.geometry.weight_quantization import unpack
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BITS = {"INT2": 2, "INT4": 4}  # of the types of the schema
@@ -60,10 +61,8 @@ def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
             f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int{bits} values need "
             f"{nbytes} bytes, but got {tensor.data.size}."
         )
-    # Each integer of a byte in the upper bits, the lowest first; >> of int8 keeps the sign.
-    left = [tensor.data << shift for shift in range(8 - bits, -1, -bits)]
-    integers = np.stack(left, axis=1).view(np.int8) >> (8 - bits)
-    data = integers.reshape(-1)[:size].reshape(tensor.spec.shape)
+    data: Array = np.empty(tensor.spec.shape, np.int8)
+    unpack(tensor.data, bits, data.reshape(-1))
     data.flags.writeable = False
     return replace(tensor, spec=TensorSpec(tensor.spec.shape, np.dtype(np.int8)), data=data)
 

@@ -7,6 +7,7 @@ from odt.core.integers.equalize import pairs
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
 from odt.core.model.graph import Graph, Tensor, has_ranges
+from odt.core.model.packed_integers import packed_bits
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, FILE
@@ -69,14 +70,14 @@ def training_and_validation(
 
 
 def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
-    """Returns plans in which quantized weights are integers, if `qas` is set.
+    """Returns plans in which quantized weights are integers.
 
-    They are the weights that train, and those of which the graph has integers.
+    They are those of which the graph has integers and, if `qas` is set, those that train.
     """
-    if not info.qas:
+    if not info.qas and not any(t.holds_integers for t in plans.graph.tensors):
         return plans
     plan, _ = plans.at(training, plans.graphs.file_batch)
-    trained = [plan.values[name].tensor for name in plan.parameters]
+    trained = [plan.values[name].tensor for name in plan.parameters] if info.qas else []
     integers = [i for i, tensor in enumerate(plan.graph.tensors) if tensor.holds_integers]
     stored = {}
     for i in (*trained, *integers):
@@ -102,6 +103,33 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     for i, stored in _sole_weights(lowered):
         if i in trained or tensors[i].spec.nbytes >= LARGE:
             tensors[i] = replace(tensors[i], data=stored.data)
+    dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
+    return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
+
+
+def with_packed_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
+    """Returns a model whose graph has the packed integers of large weights that do not train.
+
+    Args:
+        lowered: the model, with float weights.
+        info: what trains.
+    """
+    graph, graphs = lowered.graph, lowered.graphs
+    packed = {i: stored for i, stored in _layer_weights(lowered) if packed_bits(stored)}
+    if not packed or lowered.adapted is not None:
+        return lowered
+    operators = trainable_operators(graph, info)
+    trained = set(trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors))
+    tensors = list(graph.tensors)
+    for i, stored in packed.items():
+        quantization = tensors[i].quantization
+        assert quantization is not None, "packed weights have scales"
+        same = quantization.bits == packed_bits(stored)  # or int2 filters, which are int4
+        is_large = tensors[i].spec.nbytes >= LARGE
+        if same and is_large and quantization.is_symmetric and i not in trained:
+            tensors[i] = replace(tensors[i], data=stored.data)
+    if all(a is b for a, b in zip(tensors, graph.tensors, strict=True)):
+        return lowered
     dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
     return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
 
@@ -143,6 +171,15 @@ def with_batch_norms(lowered: LoweredModel) -> LoweredModel:
 
 
 def _sole_weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
+    """Yields weights as `_layer_weights` does, if the file has an array of their integers."""
+    for i, tensor in _layer_weights(lowered):
+        quantization, spec = lowered.graph.tensors[i].quantization, tensor.spec
+        plain = quantization is not None and quantization.dtype == spec.dtype
+        if plain and spec.dtype.itemsize == 1 and spec.dtype.kind in "iu":
+            yield i, tensor
+
+
+def _layer_weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
     """Yields the weights of layers that nothing else reads, and their tensors of the file."""
     graph, stored = lowered.graph, lowered.dequantized.stored
     others = set(graph.outputs)
@@ -154,8 +191,4 @@ def _sole_weights(lowered: LoweredModel) -> Iterator[tuple[int, Tensor]]:
                 others.add(i)
             elif graph.tensors[i].quantization is not None:
                 weights[i] = lowered.unrolled.graph.tensors[stored[i]]
-    for i, tensor in weights.items():
-        quantization, spec = graph.tensors[i].quantization, tensor.spec
-        plain = quantization is not None and quantization.dtype == spec.dtype
-        if i not in others and plain and spec.dtype.itemsize == 1 and spec.dtype.kind in "iu":
-            yield i, tensor
+    yield from ((i, tensor) for i, tensor in weights.items() if i not in others)

@@ -25,6 +25,7 @@ from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import (
     with_batch_norms,
     with_equalized_weights,
+    with_packed_weights,
     with_weights_as_integers,
 )
 from odt.core.recipe.dropout_layers import choose_dropout
@@ -246,6 +247,8 @@ def prepare(
         lowered = with_weights_as_integers(lowered, info)
     elif info.quant_ranges != FILE:
         lowered = with_equalized_weights(lowered, info)
+    else:
+        lowered = with_packed_weights(lowered, info)
     return Recipe(lowered, info, where)
 
 

@@ -17,6 +17,7 @@ changes of a short training are smaller. With dither, a change by a fraction of 
 integer with the probability of this fraction.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,15 +26,34 @@ from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import (
     Limits,
     Quantization,
+    dequantize,
     limits,
     quantize,
     round_to_steps,
     steps_to_real,
 )
-from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.opdef import TILE, Array
 
 ROUNDING = 1e-6  # relative rounding errors of scales
 DITHER = 0.98  # of a step, so that rounding errors of float32 cannot leave the interval
+
+
+def unpack(packed: Array, bits: int, out: Array) -> None:
+    """Fills an array with packed integers.
+
+    Args:
+        packed: bytes, with the first integer in the lowest bits.
+        bits: bits of an integer.
+        out: flat; int8 or float32.
+    """
+    count = 8 // bits
+    for at in range(0, packed.size, TILE):
+        tile = packed[at : at + TILE]
+        for k in range(count):
+            # Each integer in the upper bits: >> of int8 keeps the sign.
+            integers = (tile << (8 - bits * (k + 1))).view(np.int8) >> (8 - bits)
+            part = out[at * count + k : (at + TILE) * count : count]
+            np.copyto(part, integers[: part.size], casting="unsafe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +82,19 @@ class WeightQuantization:
     def is_symmetric(self) -> bool:
         """Whether integers are signed, and zero points are 0."""
         return self.dtype.kind == "i" and not self.first.zero_point.any()
+
+    def real(self, stored: Array, shape: Sequence[int]) -> Array:
+        """Returns the real numbers of integers, which may be packed.
+
+        Args:
+            stored: integers in the shape of the weight, or the bytes of packed ones.
+            shape: shape of the weight.
+        """
+        integers = stored
+        if self.bits and stored.dtype == np.uint8:
+            integers = np.empty(shape, np.int8)
+            unpack(stored, self.bits, integers.reshape(-1))
+        return dequantize(integers, self.first)
 
     @property
     def is_fixed(self) -> bool:

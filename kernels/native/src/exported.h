@@ -51,6 +51,16 @@ KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
                int64_t units, int64_t clamp, float lo, float hi))
 
+/* packed_body.h. q: integers of 2 or 4 bits. */
+KERNEL(packed_dense,
+       (const float *x /* (R, C) */, const uint8_t *q /* (O C bits / 8) */,
+        const float *scales /* (O, C / inner) */, const float *bias /* (O), or null */,
+        float *y /* (R, O) */, float *planes /* (R, C) */, int64_t rows, int64_t depth,
+        int64_t units, int64_t inner, int64_t bits))
+KERNEL(unpack_units,
+       (const uint8_t *q /* (units inner bits / 8) */, float *y /* (units, inner) */,
+        const float *scales /* (units) */, int64_t units, int64_t inner, int64_t bits))
+
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
    whole vectors. */
 KERNEL(depthwise, (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
@@ -230,10 +240,10 @@ KERNEL(root_scaled_momentum,
         int64_t n, const float *numbers /* learning rate, decay, keep, add, ε, momentum */))
 KERNEL(lion, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
               const float *numbers /* learning rate, factor of p, β₁, rate of m */))
-KERNEL(add_rows, (float *sums /* (capacity, K) */, int64_t *rows /* (1 + capacity) */,
-                  int32_t *places /* (entries) */, const float *g /* (n, K) */,
-                  const int64_t *at /* (n) */, int64_t count, int64_t width,
-                  const int64_t *adds /* (1) */))
+KERNEL(add_rows,
+       (float *sums /* (capacity, K) */, int64_t *rows /* (1 + capacity) */,
+        int32_t *places /* (entries) */, const float *g /* (n, K) */, const int64_t *at /* (n) */,
+        int64_t count, int64_t width, const int64_t *adds /* (1) */))
 KERNEL(merge_rows, (float *sums /* (capacity, K) */, int64_t *rows /* (1 + capacity) */,
                     int32_t *places /* (entries) */, const float *others /* (fewer, K) */,
                     const int64_t *other_rows /* (1 + fewer) */, int64_t width))

@@ -1,0 +1,167 @@
+/* One instruction set's version of packed.c. */
+
+#include "vectors.h"
+
+#include "tile.h"
+
+typedef struct {
+  const uint8_t *q;
+  const float *x, *scales, *bias;
+  float *y;
+  int64_t rows, depth, units, inner, bits;
+} F(packed_job);
+
+/* The integers number p of some bytes, which are in the lowest bits of lanes, as floats. */
+INLINE F(vec) F(integers)(F(bits) bytes, int p, int bits) {
+#if defined(__x86_64__) && LANES == 16
+  /* The permutation reads the lowest 4 bits of a lane. */
+  const __m512 fours = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+  const __m512 twos = {0, 1, -2, -1, 0, 1, -2, -1, 0, 1, -2, -1, 0, 1, -2, -1};
+  F(bits) low = p ? bytes >> (bits * p) : bytes;
+  return (F(vec))_mm512_permutexvar_ps((__m512i)low, bits == 4 ? fours : twos);
+#else
+#if defined(__x86_64__) && LANES == 8
+  if (bits == 2) {
+    const __m256 twos = {0, 1, -2, -1, 0, 1, -2, -1};
+    return (F(vec))_mm256_permutevar8x32_ps(twos, (__m256i)(p ? bytes >> (2 * p) : bytes));
+  }
+#endif
+  F(bits) v = (bytes << (32 - bits * (p + 1))) >> (32 - bits);
+  return __builtin_convertvector(v, F(vec));
+#endif
+}
+
+/* LANES bytes in the lowest bits of lanes. gcc 12 converts vectors of bytes lane by lane. */
+INLINE F(bits) F(load_bytes)(const uint8_t *q) {
+#if defined(__x86_64__) && LANES == 16
+  return (F(bits))_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)q));
+#elif defined(__x86_64__) && LANES == 8
+  return (F(bits))_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)q));
+#else
+  F(bits) v;
+  for (int lane = 0; lane < LANES; lane++) v[lane] = q[lane];
+  return v;
+#endif
+}
+
+/* Lanes of two vectors in turn, from the first halves and from the second ones. */
+#undef FIRST_LANE
+#undef SECOND_LANE
+#define FIRST_LANE(l, h) (((l) & 1 ? LANES : 0) + (l) / 2)
+#define SECOND_LANE(l, h) (FIRST_LANE(l, h) + LANES / 2)
+
+/* Computes the numbers of LANES bytes. */
+INLINE void F(unpack_bytes)(const uint8_t *q, float *y, F(vec) scale, int bits) {
+  F(bits) bytes = F(load_bytes)(q);
+  F(vec) a = F(integers)(bytes, 0, bits) * scale, b = F(integers)(bytes, 1, bits) * scale;
+  if (bits == 4) {
+    F(store)(y, SHUFFLE(a, b, FIRST_LANE, 0));
+    F(store)(y + LANES, SHUFFLE(a, b, SECOND_LANE, 0));
+    return;
+  }
+  F(vec) c = F(integers)(bytes, 2, 2) * scale, d = F(integers)(bytes, 3, 2) * scale;
+  F(vec) even = SHUFFLE(a, c, FIRST_LANE, 0), odd = SHUFFLE(b, d, FIRST_LANE, 0);
+  F(store)(y, SHUFFLE(even, odd, FIRST_LANE, 0));
+  F(store)(y + LANES, SHUFFLE(even, odd, SECOND_LANE, 0));
+  even = SHUFFLE(a, c, SECOND_LANE, 0), odd = SHUFFLE(b, d, SECOND_LANE, 0);
+  F(store)(y + 2 * LANES, SHUFFLE(even, odd, FIRST_LANE, 0));
+  F(store)(y + 3 * LANES, SHUFFLE(even, odd, SECOND_LANE, 0));
+}
+
+INLINE float F(integer)(uint8_t byte, int p, int bits) {
+  return (float)((int32_t)((uint32_t)byte << (32 - bits * (p + 1))) >> (32 - bits));
+}
+
+INLINE void F(unpack_unit)(const uint8_t *q, float *y, float scale, int64_t bytes, int bits) {
+  int64_t k = 0;
+  int count = 8 / bits;
+  for (; k + LANES <= bytes; k += LANES)
+    F(unpack_bytes)(q + k, y + k * count, F(broadcast)(scale), bits);
+  for (; k < bytes; k++)
+    for (int p = 0; p < count; p++) y[k * count + p] = scale * F(integer)(q[k], p, bits);
+}
+
+static void F(unpack_part)(void *job, int part, int parts) {
+  const F(packed_job) *c = job;
+  int64_t bytes = c->inner * c->bits / 8, last = chunk_begin(c->units, part + 1, parts);
+  for (int64_t u = chunk_begin(c->units, part, parts); u < last; u++) {
+    const uint8_t *q = c->q + u * bytes;
+    float *y = c->y + u * c->inner;
+    if (c->bits == 4) F(unpack_unit)(q, y, c->scales[u], bytes, 4);
+    else F(unpack_unit)(q, y, c->scales[u], bytes, 2);
+  }
+}
+
+/* y[u][k] = scales[u] q[u][k] for packed integers of 2 or 4 bits, the first in the lowest bits. */
+void F(unpack_units)(const uint8_t *q, float *y, const float *scales, int64_t units, int64_t inner,
+                     int64_t bits) {
+  F(packed_job) c = {q, 0, scales, 0, y, 0, 0, units, inner, bits};
+  parallel_for(F(unpack_part), &c, parallel_parts(units * inner));
+}
+
+/* Adds the products of a block of n units; `planes` are the values of x for each integer of a
+   byte. */
+INLINE void F(add_block)(const float *planes, int64_t plane, const uint8_t *q, int64_t unit,
+                         int64_t bytes, const float *scales, int64_t blocks, F(vec) * totals,
+                         float *rests, int n, int bits) {
+  F(vec) sums[4];
+  int64_t k = 0;
+  UNROLL(j, n, sums[j] = (F(vec)){0});
+  for (; k + LANES <= bytes; k += LANES) {
+    F(bits) v[4];
+    UNROLL(j, n, v[j] = F(load_bytes)(q + j * unit + k));
+    UNROLL(p, 8 / bits, F(vec) x = F(load)(planes + p * plane + k);
+           UNROLL(j, n, sums[j] += x * F(integers)(v[j], p, bits); KEEP(sums[j])));
+  }
+  UNROLL(j, n, float rest = 0;
+         for (int64_t i = k; i < bytes; i++) for (int p = 0; p < 8 / bits; p++) rest +=
+         planes[p * plane + i] * F(integer)(q[j * unit + i], p, bits);
+         totals[j] += F(broadcast)(scales[j * blocks]) * sums[j];
+         rests[j] += scales[j * blocks] * rest);
+}
+
+INLINE void F(packed_units)(const F(packed_job) * c, int64_t u, int n, int bits) {
+  int64_t unit = c->depth * bits / 8, bytes = c->inner * bits / 8, blocks = c->depth / c->inner;
+  for (int64_t r = 0; r < c->rows; r++) {
+    F(vec) totals[4];
+    float rests[4] = {0};
+    for (int j = 0; j < n; j++) totals[j] = (F(vec)){0};
+    for (int64_t b = 0; b < blocks; b++)
+      F(add_block)(c->x + r * c->depth + b * bytes, unit, c->q + u * unit + b * bytes, unit, bytes,
+                   c->scales + u * blocks + b, blocks, totals, rests, n, bits);
+    for (int j = 0; j < n; j++) {
+      float sum = rests[j] + (c->bias ? c->bias[u + j] : 0);
+      for (int lane = 0; lane < LANES; lane++) sum += totals[j][lane];
+      c->y[r * c->units + u + j] = sum;
+    }
+  }
+}
+
+static void F(packed_part)(void *job, int part, int parts) {
+  const F(packed_job) *c = job;
+  int64_t u = chunk_begin(c->units, part, parts), last = chunk_begin(c->units, part + 1, parts);
+  for (; u + 4 <= last; u += 4) {
+    if (c->bits == 4) F(packed_units)(c, u, 4, 4);
+    else F(packed_units)(c, u, 4, 2);
+  }
+  for (; u < last; u++) {
+    if (c->bits == 4) F(packed_units)(c, u, 1, 4);
+    else F(packed_units)(c, u, 1, 2);
+  }
+}
+
+/* y[r][u] = x[r] · w[u] + bias[u] for weights of packed integers, with a scale for each `inner` of
+   them. `planes`: the values of each row, those for the first integer of all bytes first. */
+void F(packed_dense)(const float *x, const uint8_t *q, const float *scales, const float *bias,
+                     float *y, float *planes, int64_t rows, int64_t depth, int64_t units,
+                     int64_t inner, int64_t bits) {
+  int64_t count = 8 / bits, bytes = depth / count;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t p = 0; p < count; p++) {
+      IVDEP
+      for (int64_t k = 0; k < bytes; k++)
+        planes[r * depth + p * bytes + k] = x[r * depth + k * count + p];
+    }
+  F(packed_job) c = {q, planes, scales, bias, y, rows, depth, units, inner, bits};
+  parallel_for(F(packed_part), &c, parallel_parts(rows * depth * units));
+}

@@ -1,0 +1,132 @@
+"""Frozen weights of 2 and 4 bits stay packed: dense layers of few rows read them directly."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.packed_files import PackedBuilder
+
+import odt
+from odt.core.planning.stored_integers import UNPACK, PackedAttrs, StoredAttrs
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.geometry.weight_quantization import WeightQuantization, unpack
+from odt.kernels.native.library import compiled_of, is_available
+from odt.kernels.native.updates import packed_dense, packed_dense_fits, unpack_units
+from odt.kernels.rows.opdef import Array, TensorSpec
+
+INT8 = np.dtype(np.int8)
+FORMS = [(2, 0), (4, 0), (2, 32), (4, 32)]  # bits, block
+needs_compiled = pytest.mark.skipif(not is_available(), reason="no compiled kernels")
+
+
+def weight(bits: int, block: int, units: int, depth: int) -> tuple[WeightQuantization, Array]:
+    """A quantization, and random packed integers."""
+    rng = np.random.default_rng(bits + block)
+    count = units * depth // block if block else units
+    scale = rng.uniform(0.01, 0.1, count).astype(np.float32)
+    blocks = (1, block) if block else ()
+    first = Quantization(scale, np.zeros(count, np.int64), 0, blocks)
+    packed = rng.integers(0, 256, units * depth * bits // 8).astype(np.uint8)
+    return WeightQuantization(first, INT8, bits), packed
+
+
+def expected(quantization: WeightQuantization, packed: Array, shape: tuple[int, int]) -> Array:
+    """The real numbers of packed integers, one at a time."""
+    bits, scale = quantization.bits, quantization.first.scale
+    count = shape[0] * shape[1]
+    values = [int(packed[k * bits // 8]) >> (k * bits % 8) & (2**bits - 1) for k in range(count)]
+    signed = [v - 2**bits if v >= 2 ** (bits - 1) else v for v in values]
+    each = np.repeat(scale, count // scale.size)
+    real: Array = np.array(signed, np.float32) * each
+    return real.reshape(shape)
+
+
+@pytest.mark.parametrize(("bits", "block"), FORMS)
+@pytest.mark.parametrize("shape", [(3, 64), (7, 160), (5, 2016)])
+def test_packed_integers_become_real_numbers(bits: int, block: int, shape: tuple[int, int]) -> None:
+    quantization, packed = weight(bits, block, *shape)
+    real = expected(quantization, packed, shape)
+    np.testing.assert_array_equal(quantization.real(packed, shape), real)
+    y = np.full(shape, np.nan, np.float32)
+    attrs = StoredAttrs(quantization)
+    UNPACK.run(attrs, x=packed, y=y)
+    np.testing.assert_array_equal(y, real)
+    if is_available():
+        specs = {"x": TensorSpec(packed.shape, packed.dtype), "y": TensorSpec(shape, y.dtype)}
+        assert compiled_of(UNPACK, attrs, specs)
+        y.fill(np.nan)
+        unpack_units(attrs, x=packed, y=y)()
+        np.testing.assert_array_equal(y, real)
+
+
+def test_a_part_of_a_byte_is_unpacked() -> None:
+    out = np.full(5, 9, np.int8)
+    unpack(np.array([0b11_00_10_01, 0b10], np.uint8), 2, out)
+    assert out.tolist() == [1, -2, 0, -1, -2]
+
+
+@needs_compiled
+@pytest.mark.parametrize(("bits", "block"), FORMS)
+@pytest.mark.parametrize("shape", [(3, 64), (9, 160), (64, 2016)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_dense_layer_reads_packed_weights(
+    bits: int, block: int, shape: tuple[int, int], rows: int
+) -> None:
+    quantization, packed = weight(bits, block, *shape)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, shape[1])).astype(np.float32)
+    b = rng.normal(size=shape[0]).astype(np.float32)
+    attrs = PackedAttrs(quantization, shape)
+    y, planes = np.full((rows, shape[0]), np.nan, np.float32), np.empty(x.size, np.float32)
+    specs = {n: TensorSpec(a.shape, a.dtype) for n, a in (("x", x), ("w", packed), ("y", y))}
+    assert packed_dense_fits(attrs, specs)
+    packed_dense(attrs, x=x, w=packed, y=y, planes=planes, b=b)()
+    exact = x.astype(np.float64) @ expected(quantization, packed, shape).T.astype(np.float64) + b
+    np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-4)
+
+
+def network(bits: int, block: int, path: Path) -> Path:
+    """Two dense layers of packed weights, and one of floats."""
+    b = PackedBuilder(bits)
+    x, width = b.add_input((1, 128)), 128
+    for units in (96, 160):
+        integers = b.rng.integers(-2, 2, (units, width)).astype(np.int8)
+        scale = b.rng.uniform(0.02, 0.1, (units, width // block if block else 1))
+        scale = scale.astype(np.float16).astype(np.float32)
+        w = b.add_packed(integers, scale if block else scale[:, 0], bits, block)
+        bias = b.add_constant(b.rng.normal(size=units).astype(np.float32))
+        y = b.add_operator("FULLY_CONNECTED", (x, w, bias), (1, units), fused_activation_function=1)
+        x, width = y, units
+    b.write(path, b.add_dense(x, 5))
+    return path
+
+
+@pytest.mark.parametrize(("bits", "block"), FORMS)
+@pytest.mark.parametrize("batch", [2, 48])
+def test_frozen_layers_train_others_as_float_weights_do(
+    bits: int, block: int, batch: int, tmp_path: Path
+) -> None:
+    """The same training as that of the file with float weights, in which nothing is packed."""
+    path = network(bits, block, tmp_path / "m.tflite")
+    odt.Trainer(path, loss="mean_squared_error").export(
+        tmp_path / "float.tflite", float_weights=True
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(96, 128)).astype(np.float32)
+    y = rng.normal(size=(96, 5)).astype(np.float32)
+    results = []
+    for file in (path, tmp_path / "float.tflite"):
+        with odt.Trainer(
+            file,
+            loss="mean_squared_error",
+            batch_size=batch,
+            learning_rate=1e-3,
+            trainable=odt.Trainable(patterns=["dense_*"]),
+        ) as trainer:
+            trainer.fit(x, y, epochs=2, seed=1)
+            trainer.export(tmp_path / "out.tflite")
+            results.append(trainer.predict(x[:1]))
+            np.testing.assert_allclose(
+                odt.predict(tmp_path / "out.tflite", x[:1]), results[-1], rtol=1e-4, atol=1e-4
+            )
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-3, atol=1e-3)
