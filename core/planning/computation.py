@@ -8,7 +8,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import inference_plan, training_plan
-from odt.core.planning.gradient_sums import computed_in_sums
+from odt.core.planning.gradient_sums import TableRule, by_rows, computed_in_sums, table_sums
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
@@ -180,15 +180,28 @@ def usual_schedule(
     batch: int,
     micro_batch: int | None,
     workers: int | None,
+    tables: TableRule | None = None,
 ) -> Schedule:
-    """Chooses the schedule without a budget; arguments as for `fit_budget`.
+    """Chooses the schedule without a budget.
+
+    Args:
+        plans, batch, micro_batch, workers: as for `fit_budget`.
+        training: the computation of a training step.
+        tables: which tables have sums of rows for gradients; None for none.
 
     Raises:
         OptionError: if `micro_batch` or `workers` is not possible.
     """
-    usual = choose_schedule(
-        plans.graphs, batch, lambda n: plans.at(training, n), micro_batch, workers
-    )
+
+    def plan_at(samples: int) -> tuple[Plan, MemoryPlan]:
+        plan, memory = plans.at(training, samples)
+        rows = table_sums(plan, Schedule(batch, samples, 1, 1), tables) if tables else {}
+        if not rows:
+            return plan, memory
+        plan = by_rows(plan, rows)
+        return plan, plan_memory(plan)
+
+    usual = choose_schedule(plans.graphs, batch, plan_at, micro_batch, workers)
     # A C program packs weights in each micro-batch, and needs no memory for it.
     packs = usual.micro_batch * usual.workers < batch and other_target() is None
     usual = replace(usual, packs=packs)

@@ -289,6 +289,8 @@ def table_sums(plan: Plan, schedule: Schedule, rule: TableRule) -> dict[str, Tab
 
 def _table_calls(plan: Plan) -> dict[str, Call]:
     """Returns the calls that select rows for the gradients of whole tables, by parameter."""
+    if not any(isinstance(e, Call) and e.kernel.row_sums for e in plan.entries):
+        return {}
     bases = {value.base for value in plan.values.values()}
     calls = {}
     for name, k in sole_calls(plan).items():

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
+from odt.core.planning.budget.forecast import tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.schedule import Schedule
 
@@ -24,7 +25,9 @@ def choose_plans(
     errors are those of `fit_budget`.
     """
     if budget is None:
-        schedule = usual_schedule(plans, computations[0], info.batch_size, micro_batch, workers)
+        schedule = usual_schedule(
+            plans, computations[0], info.batch_size, micro_batch, workers, tables_of(info)
+        )
         plans.keep(schedule.sizes)
         return plans, schedule, None
     forecast = fit_budget(

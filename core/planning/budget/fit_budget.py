@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.forecast import Forecast, forecast
+from odt.core.planning.budget.forecast import Forecast, forecast, tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.plan import Plan
@@ -77,7 +77,8 @@ def fit_budget(
     """
     batch = info.batch_size
     reserve = sum((reserves or {}).values())
-    usual = usual_schedule(plans, computations[0], batch, micro_batch, workers)
+    tables = tables_of(info)
+    usual = usual_schedule(plans, computations[0], batch, micro_batch, workers, tables)
     unpacked = replace(usual, packs=False)
     unchanged = replace(forecast(plans, computations, info, usual), cache=reserve)
     if budget is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.gradient_sums import table_rule
+from odt.core.planning.gradient_sums import TableRule, table_rule
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
@@ -147,7 +147,7 @@ def forecast(
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     in_parts = rule.compiled is not None and not info.ema and not info.sparse
     keep = info.keeps_gradients
-    tables = table_rule(rule, attrs, info.accumulate)
+    tables = tables_of(info)
     steps = [
         StepPlans(plans, c, schedule, keep=keep, in_parts=in_parts, tables=tables)
         for c in computations
@@ -175,6 +175,12 @@ def forecast(
         frozen=frozen,
         target=other_target(),
     )
+
+
+def tables_of(info: TrainingInfo) -> TableRule | None:
+    """Returns which tables have sums of rows for gradients in a training; None for none."""
+    rule = OPTIMIZERS[info.optimizer]
+    return table_rule(rule, rule.attrs(**info.hyper_parameters), info.accumulate)
 
 
 def _is_rounded(plan: Plan, name: str) -> bool:
