@@ -83,7 +83,9 @@ def run_seconds(plan: Plan) -> float:
     if not tables:
         return seconds
     # Of a table, a call reads a few rows, which are as large as its result.
-    read = [plan.values[v].spec.nbytes for call in calls for v in call.arrays.values() if v in tables]
+    read = [
+        plan.values[v].spec.nbytes for call in calls for v in call.arrays.values() if v in tables
+    ]
     return seconds - sum(read) / CORE.memory
 
 
