@@ -303,7 +303,7 @@ def _table_calls(plan: Plan) -> dict[str, Call]:
     return calls
 
 
-def by_rows(plan: Plan, tables: Mapping[str, TableSums]) -> Plan:
+def by_rows(plan: Plan, tables: Collection[str]) -> Plan:
     """Returns the plan with the gradients of tables added to sums of rows by their deliveries."""
     if not tables:
         return plan

@@ -5,7 +5,7 @@ from contextlib import suppress
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.computation import Computation
 from odt.core.planning.cost import run_seconds
-from odt.core.planning.gradient_sums import in_arena
+from odt.core.planning.gradient_sums import by_rows, in_arena
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
@@ -49,6 +49,11 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
     digested = use_digests(ordered, plans.digests)
     compressed = plan_memory(digested).nbytes
     recomputed = plans.at(computation, schedule.micro_batch)[1].nbytes
+    tables = {d.parameter for d in forecast.running.deliveries.values() if d.by_rows}
+    with_rows = recomputed
+    if tables:
+        plan, _ = plans.at(computation, schedule.micro_batch)
+        with_rows = plan_memory(by_rows(plan, tables)).nbytes
     in_blocks = plan_memory(in_arena(forecast.running)).nbytes
     repeated = len(forecast.plan.entries) - len(digested.entries)
     longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
@@ -79,8 +84,13 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
             f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
         Saving(
+            "rows",
+            schedule.workers * (recomputed - with_rows),
+            "gradients of the rows of tables that a step reads",
+        ),
+        Saving(
             "blocks",
-            schedule.workers * (recomputed - in_blocks),
+            schedule.workers * (with_rows - in_blocks),
             "of large gradients, each used at once",
         ),
         Saving(
@@ -94,7 +104,8 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         with suppress(UnsupportedError):  # a model whose shapes are only for one sample
             whole = plans.usual.at(computation, schedule.batch)[1].nbytes
             rows.insert(0, Saving("micro-batches", whole - schedule.workers * usual.nbytes, note))
-    trained = schedule.workers * sum(forecast.plan.gradient_nbytes.values())
+    sizes = forecast.plan.gradient_nbytes.items()
+    trained = schedule.workers * sum(nbytes for name, nbytes in sizes if name not in tables)
     if schedule.batch <= schedule.workers * schedule.micro_batch and forecast.gradients < trained:
         saved = trained - forecast.gradients
         rows.append(Saving("immediate update", saved, "when a gradient is complete"))
