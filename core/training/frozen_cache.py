@@ -28,6 +28,8 @@ from odt.core.storage.mapped_pages import DATA_PAGES, Pages
 from odt.dataclass import dataclass
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize, one_scale, quantize
+from odt.kernels.native.float32 import FLOAT, from_halves
+from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 DTYPES = {"float32": None, "float16": np.dtype(np.float16)}  # None keeps every bit
@@ -187,6 +189,9 @@ class FrozenCache(Closing):
             pages.count(len(numbers))
             if values.dtype == out.dtype:
                 np.take(values, numbers, axis=0, out=out, mode="clip")  # other modes buffer `out`
+            elif is_available() and out.dtype == FLOAT:
+                at = np.ascontiguousarray(numbers, np.int64)
+                from_halves(values, at, out)()
             else:
                 np.copyto(out, values[numbers])
 

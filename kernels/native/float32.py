@@ -1,10 +1,11 @@
-"""Tests for float32, the dtype of most compiled kernels."""
+"""float32, the dtype of most compiled kernels: tests for it, and rows of float16 in it."""
 
 from functools import cache
 
 import numpy as np
 
-from odt.kernels.rows.opdef import Specs
+from odt.kernels.native.binding import Calls, bind
+from odt.kernels.rows.opdef import Array, Specs
 
 FLOAT = np.dtype(np.float32)
 # Sizes by which bindings choose between kernels that round differently: the floats of the widest
@@ -18,6 +19,17 @@ def is_float32(s: Specs) -> bool:
         if _is_operand(name) and not (spec.dtype == FLOAT and all(spec.shape)):
             return False
     return True
+
+
+def from_halves(table: Array, at: Array, y: Array) -> Calls:
+    """Computes y[r] = table[at[r]].
+
+    Args:
+        table: (entries, width) float16.
+        at: (R,) int64.
+        y: (R, width) float32.
+    """
+    return bind("gather_halves", table, y, at, at.size, table.shape[1])
 
 
 @cache

@@ -213,6 +213,8 @@ KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
                 const int64_t *first /* (R + 1) */, const int64_t *at /* (E) */,
                 const float *weights /* (E) */, int64_t images, int64_t rows, int64_t width,
                 int64_t x_rows))
+KERNEL(gather_halves, (const uint16_t *table /* (E, K) */, float *y /* (R, K) */,
+                       const int64_t *at /* (R) */, int64_t count, int64_t width))
 KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
                      float *table /* (T) */, int64_t count, int64_t width, int64_t size))
 KERNEL(topk, (const float *x /* (R, C) */, float *values /* (R, k) */,

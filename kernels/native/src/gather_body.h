@@ -40,6 +40,29 @@ void F(gather)(const float *x, float *y, const int64_t *first, const int64_t *at
   parallel_for(F(gather_part), &j, parallel_parts(images * rows * width * 4));
 }
 
+/* A half as float32. The exponents have other biases; a subnormal number is the difference of two
+   normal ones, since kernels may run with subnormal numbers as zero. */
+INLINE float F(float_of)(uint32_t half) {
+  union {
+    uint32_t bits;
+    float value;
+  } y = {(half & 0x7fff) << 13}, small = {y.bits + (113 << 23)};
+  small.value -= 6.103515625e-05f;                               /* 2⁻¹⁴ */
+  uint32_t bias = y.bits < 0x0f800000 ? 112u << 23 : 224u << 23; /* of infinities and NaN */
+  y.bits = (y.bits < 0x00800000 ? small.bits : y.bits + bias) | (half & 0x8000) << 16;
+  return y.value;
+}
+
+/* y[r] = table[at[r]]; both have rows of `width`. */
+void F(gather_halves)(const uint16_t *table, float *y, const int64_t *at, int64_t count,
+                      int64_t width) {
+  for (int64_t r = 0; r < count; r++, y += width) {
+    const uint16_t *from = table + at[r] * width;
+    IVDEP
+    for (int64_t k = 0; k < width; k++) y[k] = F(float_of)(from[k]);
+  }
+}
+
 /* table[at[r]] += rows[r], from 0; both have rows of `width`. */
 void F(scatter_add)(const float *rows, const int64_t *at, float *table, int64_t count,
                     int64_t width, int64_t size) {
