@@ -40,7 +40,7 @@ class _Check:
         self.faults: list[str] = []
         self.intact: dict[str, Extent] = {}
         self.starts: list[int] = []  # extents of the intact values, sorted; they do not overlap
-        self.names: list[str] = []
+        self.names: dict[int, str] = {}  # start → value
         self.places = {
             name: self._place(value)
             for name, value in plan.values.items()
@@ -129,21 +129,24 @@ class _Check:
         if start == stop:
             self.intact[name] = start, stop
             return
-        k = bisect_left(self.starts, start)
-        if k and self.intact[self.names[k - 1]][1] > start:
-            k -= 1
-        while k < len(self.starts) and self.starts[k] < stop:
-            self._remove(self.names[k])
-        self.starts.insert(k, start)
-        self.names.insert(k, name)
+        starts, names = self.starts, self.names
+        if self.intact.get(names.get(start, "")) == (start, stop):  # in the place of another one
+            del self.intact[names[start]]
+        else:
+            k = bisect_left(starts, start)
+            if k and self.intact[names[starts[k - 1]]][1] > start:
+                k -= 1
+            while k < len(starts) and starts[k] < stop:
+                self._remove(names[starts[k]])
+            starts.insert(k, start)
+        names[start] = name
         self.intact[name] = start, stop
 
     def _remove(self, name: str) -> None:
         """Makes a value no longer intact."""
         start, stop = self.intact.pop(name)
         if start != stop:
-            k = bisect_left(self.starts, start)
-            del self.starts[k], self.names[k]
+            del self.starts[bisect_left(self.starts, start)], self.names[start]
 
 
 def meet(a: Extent, b: Extent) -> bool:

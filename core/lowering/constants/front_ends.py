@@ -5,6 +5,7 @@ standard deviation for each channel, a factor and an offset, a window, a transfo
 filters that are applied to data are such constants, too, and their result is data again.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,6 +29,8 @@ BANK = "signal front end: bank of filters"
 STATISTICS = ("MEAN", "SUM", "RSQRT", "L2_NORMALIZATION", "SQUARED_DIFFERENCE", "ARG_MAX")
 LOGARITHM = ("LOG", "MAXIMUM", "ADD", "SQRT", "POW")
 SPECTRA = ("SQUARE", "ABS", "COMPLEX_ABS", "SQRT", "MUL", "ADD", "POW")
+# Filters by input, operator and position among its inputs, with the number of their layers.
+Filters = dict[tuple[int, str, int], Counter[int]]
 MAX_OPERATORS = 8  # operators between a bank of filters and its logarithm
 
 
@@ -35,6 +38,7 @@ def front_end(view: View) -> Iterator[tuple[int, str]]:
     """Yields constants of formulas before the first weights, with the reason."""
     data = set(view.graph.inputs)
     leads = _leads_to_weights(view)
+    filters: Filters = {}
     reasons: dict[int, str] = {}
     for node in view.nodes:
         if not _is_of_data(view, node, data) or node.op in STATISTICS:
@@ -43,7 +47,7 @@ def front_end(view: View) -> Iterator[tuple[int, str]]:
             c for c in map(view.source, node.inputs) if view.is_weight(c) and c not in reasons
         ]
         if constants and node.op not in ROUNDING:
-            reasons_of_node = _reasons(view, node, leads)
+            reasons_of_node = _reasons(view, node, leads, filters)
             if not reasons_of_node.keys() >= {*constants}:
                 continue
             reasons |= reasons_of_node
@@ -66,11 +70,11 @@ def _leads_to_weights(view: View) -> set[int]:
     return leads
 
 
-def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
+def _reasons(view: View, node: Node, leads: set[int], filters: Filters) -> dict[int, str]:
     """Returns the constants of a node that belong to a formula, with the reason."""
     layer = view.layer(node)
     if node.op in PRODUCTS and layer is not None:
-        return _product_reasons(view, node, layer)
+        return _product_reasons(view, node, layer, filters)
     operand = view.operand(node)
     if operand is None or leads.isdisjoint(node.outputs):
         return {}
@@ -90,16 +94,13 @@ def _reasons(view: View, node: Node, leads: set[int]) -> dict[int, str]:
     return {c: PREPROCESSING}
 
 
-def _product_reasons(view: View, node: Node, layer: Layer) -> dict[int, str]:
+def _product_reasons(view: View, node: Node, layer: Layer, known: Filters) -> dict[int, str]:
     """Returns filter and bias of a layer if they are a transform or a bank of filters."""
     filters, bias = view.source(node.inputs[layer.w]), view.bias(node)
     values = _rows(view, node, filters)
     tolerance = tolerance_of(view, filters)
-    others = [
-        view.source(user.inputs[layer.w])
-        for user in view.readers.get(node.inputs[layer.x], ())
-        if user is not node and user.op == node.op and len(user.inputs) > layer.w
-    ]
+    counts = _filters_of_input(view, node, layer, known)
+    others = [i for i, count in counts.items() if i != filters or count > 1]
     if bias != ABSENT and view.uniform(bias) is None:
         return {}
     biases = () if bias == ABSENT else (bias,)
@@ -111,6 +112,19 @@ def _product_reasons(view: View, node: Node, layer: Layer) -> dict[int, str]:
     if is_filter_bank(values) and _reaches_log(view, node):
         return dict.fromkeys((filters, *biases), BANK)
     return {}
+
+
+def _filters_of_input(view: View, node: Node, layer: Layer, known: Filters) -> Counter[int]:
+    """Counts the filters of the layers of one kind that read the same input.
+
+    `known` has those of earlier layers: thousands of steps of a loop may read one input.
+    """
+    key = node.inputs[layer.x], node.op, layer.w
+    if key not in known:
+        users = view.readers.get(node.inputs[layer.x], ())
+        inputs = [user.inputs for user in users if user.op == node.op]
+        known[key] = Counter(view.source(each[layer.w]) for each in inputs if len(each) > layer.w)
+    return known[key]
 
 
 def _rows(view: View, node: Node, i: int) -> Array:
