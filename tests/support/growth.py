@@ -17,7 +17,10 @@ import odt.cli.output.training_log
 import odt.training.trainer
 import odt.kernels
 from odt.cli.main import main
+from odt.training.session import EXPORT
 
+for name in EXPORT:  # which a budget counts before training
+    importlib.import_module(name)
 for module in pkgutil.walk_packages(odt.kernels.__path__, "odt.kernels."):
     if not module.name.endswith("._kernels"):
         importlib.import_module(module.name)
