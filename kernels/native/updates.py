@@ -22,7 +22,7 @@ NEVER = np.zeros(1, np.int64)  # `adds` of calls that never add
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
 # Kernels of optimizers, as they are numbered in src/updates.c.
 RULES = "sgd", "momentum", "adam", "root_scaled", "root_scaled_momentum", "lion"
-PACKED_ROWS = 4  # with more, a dense layer is faster with unpacked weights
+PACKED_ROWS = 24  # with as many, a dense layer is faster with unpacked weights
 SEED, STEP, SAMPLE = range(3)  # values of the origin of random numbers
 
 
@@ -260,7 +260,7 @@ def packed_dense_fits(attrs: Attrs, s: Specs) -> bool:
     outer, _, inner = _units_of(attrs.shape, attrs.quantization.first)
     count = 8 // attrs.quantization.bits  # integers of a byte
     whole = outer == 1 and not (inner % count or depth % count)
-    return whole and s["x"].size <= PACKED_ROWS * depth and s["x"].dtype == np.float32
+    return whole and s["x"].size < PACKED_ROWS * depth and s["x"].dtype == np.float32
 
 
 def bind_update_integers(

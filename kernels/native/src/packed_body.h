@@ -99,54 +99,74 @@ void F(unpack_units)(const uint8_t *q, float *y, const float *scales, int64_t un
   parallel_for(F(unpack_part), &c, parallel_parts(units * inner));
 }
 
-/* Adds the products of a block of n units; `planes` are the values of x for each integer of a
-   byte. */
-INLINE void F(add_block)(const float *planes, int64_t plane, const uint8_t *q, int64_t unit,
-                         int64_t bytes, const float *scales, int64_t blocks, F(vec) * totals,
-                         float *rests, int n, int bits) {
-  F(vec) sums[4];
-  int64_t k = 0;
-  UNROLL(j, n, sums[j] = (F(vec)){0});
+/* Adds the products of m rows and a block of n units. Each row of `planes` has the values of x for
+   the first integer of all bytes, then for the second one, and so on. */
+INLINE void F(add_block)(const float *planes, int64_t depth, const uint8_t *q, int64_t bytes,
+                         const float *scales, int64_t blocks, F(vec) * totals, float *rests, int m,
+                         int n, int bits) {
+  F(vec) sums[MAX_MR];
+  int64_t unit = depth * bits / 8, k = 0;
+  UNROLL(j, m * n, sums[j] = (F(vec)){0});
   for (; k + LANES <= bytes; k += LANES) {
-    F(bits) v[4];
+    F(bits) v[UNITS];
     UNROLL(j, n, v[j] = F(load_bytes)(q + j * unit + k));
-    UNROLL(p, 8 / bits, F(vec) x = F(load)(planes + p * plane + k);
-           UNROLL(j, n, sums[j] += x * F(integers)(v[j], p, bits); KEEP(sums[j])));
-  }
-  UNROLL(j, n, float rest = 0;
-         for (int64_t i = k; i < bytes; i++) for (int p = 0; p < 8 / bits; p++) rest +=
-         planes[p * plane + i] * F(integer)(q[j * unit + i], p, bits);
-         totals[j] += F(broadcast)(scales[j * blocks]) * sums[j];
-         rests[j] += scales[j * blocks] * rest);
-}
-
-INLINE void F(packed_units)(const F(packed_job) * c, int64_t u, int n, int bits) {
-  int64_t unit = c->depth * bits / 8, bytes = c->inner * bits / 8, blocks = c->depth / c->inner;
-  for (int64_t r = 0; r < c->rows; r++) {
-    F(vec) totals[4];
-    float rests[4] = {0};
-    for (int j = 0; j < n; j++) totals[j] = (F(vec)){0};
-    for (int64_t b = 0; b < blocks; b++)
-      F(add_block)(c->x + r * c->depth + b * bytes, unit, c->q + u * unit + b * bytes, unit, bytes,
-                   c->scales + u * blocks + b, blocks, totals, rests, n, bits);
-    for (int j = 0; j < n; j++) {
-      float sum = rests[j] + (c->bias ? c->bias[u + j] : 0);
-      for (int lane = 0; lane < LANES; lane++) sum += totals[j][lane];
-      c->y[r * c->units + u + j] = sum;
+    for (int p = 0; p < 8 / bits; p++) {
+      F(vec) x[ROWS];
+      UNROLL(i, m, x[i] = F(load)(planes + i * depth + p * unit + k));
+      UNROLL(j, n, F(vec) w = F(integers)(v[j], p, bits);
+             UNROLL(i, m, sums[i * n + j] += x[i] * w; KEEP(sums[i * n + j])));
     }
   }
+  UNROLL(t, m * n, totals[t] += F(broadcast)(scales[t % n * blocks]) * sums[t]);
+  for (int j = 0; k < bytes && j < m * n; j++) {
+    const float *row = planes + j / n * depth;
+    const uint8_t *w = q + j % n * unit;
+    float rest = 0;
+    for (int64_t i = k; i < bytes; i++)
+      for (int p = 0; p < 8 / bits; p++) rest += row[p * unit + i] * F(integer)(w[i], p, bits);
+    rests[j] += scales[j % n * blocks] * rest;
+  }
 }
+
+INLINE void F(packed_tile)(const F(packed_job) * c, int64_t r, int64_t u, int m, int n, int bits) {
+  int64_t bytes = c->inner * bits / 8, blocks = c->depth / c->inner;
+  F(vec) totals[MAX_MR];
+  float rests[MAX_MR] = {0};
+  for (int j = 0; j < m * n; j++) totals[j] = (F(vec)){0};
+  for (int64_t b = 0; b < blocks; b++)
+    F(add_block)(c->x + r * c->depth + b * bytes, c->depth,
+                 c->q + u * c->depth * bits / 8 + b * bytes, bytes, c->scales + u * blocks + b,
+                 blocks, totals, rests, m, n, bits);
+  for (int j = 0; j < m * n; j++) {
+    float sum = rests[j] + (c->bias ? c->bias[u + j % n] : 0);
+    for (int lane = 0; lane < LANES; lane++) sum += totals[j][lane];
+    c->y[(r + j / n) * c->units + u + j % n] = sum;
+  }
+}
+
+#define PACKED_TILE(name, m, n)                                                                  \
+  static __attribute__((noinline)) void F(name)(const F(packed_job) * c, int64_t r, int64_t u) { \
+    if (c->bits == 4) F(packed_tile)(c, r, u, m, n, 4);                                          \
+    else F(packed_tile)(c, r, u, m, n, 2);                                                       \
+  }
+PACKED_TILE(packed_full, ROWS, UNITS)
+PACKED_TILE(packed_row, 1, UNITS)
+PACKED_TILE(packed_unit, ROWS, 1)
+PACKED_TILE(packed_single, 1, 1)
+#undef PACKED_TILE
 
 static void F(packed_part)(void *job, int part, int parts) {
   const F(packed_job) *c = job;
   int64_t u = chunk_begin(c->units, part, parts), last = chunk_begin(c->units, part + 1, parts);
-  for (; u + 4 <= last; u += 4) {
-    if (c->bits == 4) F(packed_units)(c, u, 4, 4);
-    else F(packed_units)(c, u, 4, 2);
-  }
-  for (; u < last; u++) {
-    if (c->bits == 4) F(packed_units)(c, u, 1, 4);
-    else F(packed_units)(c, u, 1, 2);
+  while (u < last) {
+    int wide = last - u >= UNITS;
+    for (int64_t r = 0; r < c->rows;) {
+      int tall = c->rows - r >= ROWS;
+      if (tall) wide ? F(packed_full)(c, r, u) : F(packed_unit)(c, r, u);
+      else wide ? F(packed_row)(c, r, u) : F(packed_single)(c, r, u);
+      r += tall ? ROWS : 1;
+    }
+    u += wide ? UNITS : 1;
   }
 }
 

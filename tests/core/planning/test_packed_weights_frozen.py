@@ -68,7 +68,7 @@ def test_a_part_of_a_byte_is_unpacked() -> None:
 @needs_compiled
 @pytest.mark.parametrize(("bits", "block"), FORMS)
 @pytest.mark.parametrize("shape", [(3, 64), (9, 160), (64, 2016)])
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 3, 16])
 def test_a_dense_layer_reads_packed_weights(
     bits: int, block: int, shape: tuple[int, int], rows: int
 ) -> None:
