@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from describe_python import missing
 from support.chromium import MISSING, PROGRAM, Chromium
 from support.limits import FOREVER
+from support.no_wheels import SkippingFinder
 
 from odt.core.storage.free_memory import in_process_of
 
@@ -18,19 +18,7 @@ FLOWER = ("flwr", "ray", "dp_accounting")
 collect_ignore_glob = [] if all(map(find_spec, FLOWER)) else ["flower/*"]
 
 
-class _NoWheel:
-    """Skips tests that import a package that has no wheel for this Python."""
-
-    names = missing()
-
-    @classmethod
-    def find_spec(cls, name: str, *_: object) -> None:
-        if name in cls.names:
-            version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-            pytest.skip(f"{name} has no wheel for Python {version}", allow_module_level=True)
-
-
-sys.meta_path.append(_NoWheel)
+sys.meta_path.append(SkippingFinder)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from odt.core.recipe.lowered_model import lower_model
 from odt.core.training.inference import Predictor
 from odt.kernels.rows.opdef import Array
 from support.networks import ArrayData
+from support.no_wheels import skip_without
 
 
 def litert(
@@ -80,6 +81,7 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
     Args:
         folder: working folder; onert accepts paths of at most 15 bytes.
     """
+    skip_without("onert")
     shutil.copyfile(path, folder / "m.circle")
     for k, a in enumerate(inputs):
         dtype = np.int8 if a.dtype == np.int8 else np.float32

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.rows.opdef import Array
+from support.no_wheels import MISSING
 
-HAVE_ONERT = importlib.util.find_spec("onert") is not None
+HAVE_ONERT = "onert" not in MISSING and importlib.util.find_spec("onert") is not None
 
 # The Python package cannot export a circle+; the library can. onert crashes on what it does not
 # know, so it gets a process; paths have 15 bytes at most.

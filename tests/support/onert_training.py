@@ -18,6 +18,7 @@ from odt.core.training.trainer import Trainer
 from odt.kernels.rows.opdef import Array
 from support.losses import Losses
 from support.networks import ArrayData, InOrder
+from support.no_wheels import skip_without
 
 FIRST, ALL = 3, 5  # steps before the change, and in all
 
@@ -168,6 +169,7 @@ def _samples(case: Case) -> tuple[list[Array], Array]:
 
 
 def _run_onert(case: Case, inputs: int, folder: Path) -> dict[str, list[float]]:
+    skip_without("onert")
     what = {
         "inputs": inputs,
         "batch": case.batch,
