@@ -8,8 +8,7 @@ from support.networks import Net
 from support.rewriting import plan_of
 
 from odt.core.planning.lifetimes import lifetimes_without_overlays, live_bytes
-from odt.core.planning.memory import MAX_IN_A_LIST, plan_memory
-from odt.core.planning.sweep import Interval, sweep
+from odt.core.planning.memory import MAX_IN_A_LIST, Interval, plan_memory, sweep
 from odt.core.planning.verify import faults
 
 
