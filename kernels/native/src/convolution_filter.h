@@ -86,8 +86,9 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
   int64_t vectors = (size + LANES - 1) / LANES;
   near_rows near;
   const float *const *from = in;
-  int copies =
-      FASTER_FORMS && collide(in, pixels) && size % LANES == 0 && end_at - begin_at >= 8 * MR;
+  /* A few rows fit into the ways of a cache. Small tiles are for processors with little or none. */
+  int copies = FASTER_FORMS && PIXELS > 16 && collide(in, pixels) && size % LANES == 0 &&
+               end_at - begin_at >= 8 * MR;
   if (copies) {
     for (int p = 0; p < pixels; p++) near.rows[p] = near.values + p * NR * LANES;
     from = near.rows;
@@ -116,7 +117,7 @@ static __attribute__((noinline)) void F(add_filter_tiles)(int pixels, const floa
       int split = left / MR == 2 && left % MR < 2; /* two tiles of MR rows leave fewest rows */
       int64_t rows = left >= MR ? MR : 1;
       if (left >= most && (most == WIDE_MR || !split)) rows = most;
-      for (int64_t i = o + rows; i < o + 2 * rows && i < end_at; i++)
+      for (int64_t i = o + rows; PIXELS > 16 && i < o + 2 * rows && i < end_at; i++)
         for (int v = 0; v < n; v++) __builtin_prefetch(sums + i * step + to[v]);
       /* Where there are blocks, two vectors have fewer rows than MR left. */
 #define RUN(name) name(pixels, from, dy + o, out, at, sums + o * step, step, to, first)
