@@ -71,7 +71,8 @@ class Augmentation:
     def __str__(self) -> str:
         """Returns the text on the command line: NAME:VALUE."""
         values = [getattr(self, f.name) for f in fields(self)]
-        return ":".join([self.word, *(f"{v:g}" if isinstance(v, float) else v for v in values)])
+        texts = (v if isinstance(v, str) else f"{v:g}" for v in values)
+        return ":".join([self.word, *texts])
 
     def refuse(self, rule: str, got: object) -> OptionError:
         """Returns the error for an invalid value or shape."""

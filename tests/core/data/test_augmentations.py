@@ -297,6 +297,7 @@ def test_texts_are_read_as_they_are_written() -> None:
     several = parse_augmentations(["flip, shift:0.2", odt.augment.Noise(0.5), "time_mask"])
     assert ",".join(map(str, several)) == "flip:horizontal,shift:0.2,noise:0.5,time-mask:0.1"
     assert parse_augmentations("none") == parse_augmentations(()) == ()
+    assert str(odt.augment.Rotate(10)) == "rotate:10"  # an int
 
 
 @pytest.mark.parametrize(
