@@ -15,8 +15,12 @@ from odt.kernels.rows.opdef import Kernel, OpDef, never
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators
 
-The table lists all operators that odt supports, in forward and backward passes.
-`tools/list_operators.py` generates it from the rows in `kernels/ops` and `kernels/custom`.
+The table lists the operators that odt computes, with their gradients. `tools/list_operators.py`
+generates it from the rows in `kernels/ops` and `kernels/custom`.
+
+In the table, y is the output, and the other letters are inputs or options; `xs*` is a list of
+inputs. dx is the gradient of the loss with respect to x, and dy that with respect to y. *The
+schema* is that of TFLite.
 
 - *Gradient by* lists the inputs for which odt computes a gradient. An operator without one can be
   part of a model, but no gradient passes through it.
@@ -31,6 +35,11 @@ The table lists all operators that odt supports, in forward and backward passes.
 - SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. Models
   with them are unrolled over time steps ([Train a wake word](wake-words.md#train-a-wake-word)).
   An SVDF is computed as FULLY_CONNECTED and DEPTHWISE_CONV_2D; a quantized one must have rank 1.
+- QUANTIZE, DEQUANTIZE and DENSIFY have no row in the table: they convert values, and gradients pass
+  through them.
+- WHILE, IF, CALL and STABLEHLO_COMPOSITE have none: odt replaces them by the operators of their
+  subgraphs ([Control flow](existing-models.md#control-flow)), and some [operators of
+  TensorFlow](existing-models.md#operators-of-tensorflow) by operators of the table.
 
 | operator | definition | gradient by | no gradient by | must be constant | source |
 | --- | --- | --- | --- | --- | --- |
