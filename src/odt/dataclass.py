@@ -173,10 +173,7 @@ def _with_slots(cls: Any) -> Any:
     compared = [f.name for f in members if f.compare]
     hashed = [f.name for f in members if (f.compare if f.hash is None else f.hash)]
     inherited = {n for base in cls.__mro__[1:] for n in getattr(base, "__slots__", ())}
-    namespace = {
-        **METHODS,
-        **vars(cls),
-        "__qualname__": cls.__qualname__,
+    own = {
         "_parameters": parameters,
         "_positional": len(parameters) if by_position else None,
         "_places": {name: place for place, name in enumerate(parameters)},
@@ -186,10 +183,12 @@ def _with_slots(cls: Any) -> Any:
         "_defaults": {f.name: f.default for f in members if f.default is not MISSING},
         "_factories": factories,
         "_early": repeat(True, MANY),
-        "_values": attrgetter(*parameters) if len(parameters) > 1 else None,
+        "_arguments": attrgetter(*parameters) if len(parameters) > 1 else None,
         "_compared": _getter(compared),
         "_hashed": _getter(hashed),
     }
+    assert not own.keys() & vars(cls).keys(), f"{cls.__name__} has a member that this module needs"
+    namespace = {**METHODS, **vars(cls), "__qualname__": cls.__qualname__, **own}
     # Not the defaults, which the standard one leaves in the class, nor what slots replace.
     for name in (*(f.name for f in members), "__dict__", "__weakref__"):
         namespace.pop(name, None)
@@ -204,10 +203,10 @@ def _replace(obj: Any, /, **changes: Any) -> Any:
     """Does what the standard `replace` does, in a third of the time."""
     cls = type(obj)
     members = vars(cls)
-    is_usual = members.get("_positional") is not None and members["_values"] is not None
+    is_usual = members.get("_positional") is not None and members["_arguments"] is not None
     if not is_usual or not cls._parameters >= changes.keys():
         return standard_replace(obj, **changes)
-    values = dict(zip(cls._parameters, cls._values(obj), strict=True))
+    values = dict(zip(cls._parameters, cls._arguments(obj), strict=True))
     values.update(changes)
     return cls(*values.values())
 

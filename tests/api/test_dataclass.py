@@ -196,3 +196,13 @@ def test_replace_does_what_the_standard_one_does(old: Any, changes: dict[str, An
 def test_replace_refuses_fields_that_are_computed() -> None:
     with pytest.raises(ValueError, match="field c is declared with init=False"):
         ours.replace(Frequent(1), c=1)
+
+
+def test_a_member_that_the_module_needs_itself_is_refused() -> None:
+    with pytest.raises(AssertionError, match="Sound has a member"):
+
+        @dataclass(frozen=True, slots=True)
+        class Sound:
+            rate: int
+
+            def _arguments(self) -> None: ...
