@@ -19,14 +19,14 @@ def parse_schedule(text: str) -> Schedule:
     Raises:
         OptionError: if there is no such schedule or option, or a value is invalid.
     """
-    word, options = parse_options(text)
+    word, options = parse_options("schedule", text)
     if word not in SCHEDULES:
         names = ", ".join(f"`{name}`" for name in SCHEDULES)
         raise OptionError("schedule", f"must be one of {names}", text)
     kind = importlib.import_module("odt.kernels.rows.schedules").SCHEDULES[word]
     types = {f.name: f.type for f in fields(kind)}
     values: dict[str, Any] = {}
-    for name, value in options:
+    for name, value in options.items():
         if name not in types:
             names = ", ".join(f"`{name}`" for name in types)
             raise OptionError("schedule", f"`{kind.word}` has {names}", name)
@@ -36,10 +36,10 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _value(name: str, kind: Any, text: str) -> float | bool:
-    if kind is bool and text in ("true", "false"):
-        return text == "true"
     try:
+        if kind is bool:
+            return {"true": True, "false": False}[text]
         return int(text) if kind in (int, int | None) else float(text)
-    except ValueError:
+    except (KeyError, ValueError):
         word = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
         raise OptionError(name, f"must be {word}", text) from None

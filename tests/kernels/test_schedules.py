@@ -37,6 +37,7 @@ def test_text_is_parsed_and_printed(text: str) -> None:
 
 def test_values_may_have_exponents() -> None:
     schedule = parse_schedule("exponential:decay-rate=9E-1")
+    assert schedule == parse_schedule(" exponential : decay-rate = 0.9, ")
     assert schedule == parse_schedule("exponential:decay_rate=0.9")
     small = CosineDecay(alpha=1e-5)  # printed as 1e-05
     assert parse_schedule(str(small)) == small
@@ -47,11 +48,13 @@ def test_values_may_have_exponents() -> None:
     [
         ("cosin", r"^`schedule=`: must be one of `constant`, `step`, .*, but got cosin$"),
         ("cosine:gamma=2", r"`cosine` has .*`alpha`, but got gamma$"),
+        ("cosine:alpha=0,ALPHA=1", r"^`schedule=`: must have `alpha` only once, but got cosine:"),
         ("cosine:alpha=2", r"^`alpha=`: must be from 0 to 1, but got 2.0$"),
         ("cosine:decay-steps=0", r"^`decay_steps=`: must be from 1 up, but got 0$"),
         ("cosine:decay-steps=1.5", r"^`decay_steps=`: must be a whole number, but got 1.5$"),
         ("cosine-restarts:t-mul=0.5", r"^`t_mul=`: must be from 1 up"),
         ("exponential:staircase=maybe", r"^`staircase=`: must be true or false, but got maybe$"),
+        ("exponential:staircase=2.5", r"^`staircase=`: must be true or false, but got 2.5$"),
         ("exponential:decay-rate=nan", r"^`decay_rate=`: must be from 0 up, but got nan$"),
         ("exponential:decay-rate=inf", r"^`decay_rate=`: must be from 0 up, but got inf$"),
     ],

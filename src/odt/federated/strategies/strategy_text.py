@@ -34,14 +34,14 @@ def parse_strategy(text: str) -> Strategy:
     Raises:
         OptionError: if there is no such strategy or option, or a value is invalid.
     """
-    word, options = parse_options(text)
+    word, options = parse_options("strategy", text)
     if word not in STRATEGIES:
         choices = ", ".join(f"`{name}`" for name in STRATEGIES)
         raise OptionError("strategy", f"must be one of {choices}", text)
     kind = STRATEGIES[word]
     parameters = list(inspect.signature(kind).parameters)
     values: dict[str, Any] = {}
-    for name, value in options:
+    for name, value in options.items():
         if name not in parameters:
             names = ", ".join(f"`{n}`" for n in parameters) or "no options"
             raise OptionError("strategy", f"`{word}` has {names}", name)
