@@ -1,5 +1,7 @@
 """Simulate federated learning, make apps for Flower, and merge what devices trained."""
 
+import os
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +31,7 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import leave, stop_on_signals
+from odt.errors import OdtError
 
 if TYPE_CHECKING:
     from odt.federated.federation import Federation
@@ -125,7 +128,9 @@ def init(ctx: click.Context, /, folder: str, **values: Any) -> None:
         from odt.federated.flower.scaffold import scaffold
     scaffold(folder, fed_init.settings_of(ctx, folder))
     click.echo(f"{folder}: a Flower app. README.md says how it runs; in one process:")
-    click.echo(f"  pip install 'odt[flower]' && python {folder}/run.py")
+    click.echo(
+        f"  pip install 'odt[flower]' && python {shlex.quote(os.path.join(folder, 'run.py'))}"
+    )
 
 
 @command.command()
@@ -152,6 +157,8 @@ def merge(files: tuple[str, ...], weights: str | None, model: str | None, output
     # Imported here, because help does not need the engine.
     from odt.federated.merging import merge as run
 
+    if len(files) < 2:
+        raise OdtError(f"FILE...: must be two or more checkpoints, but got {len(files)}.")
     read = {f"FILE {k}": path for k, path in enumerate(files, 1)}
     check_outputs({"--output": output}, {**read, "--model": model})
     numbers = None

@@ -167,7 +167,8 @@ def test_checkpoints_of_devices_are_merged(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("1.odt",), "--checkpoints: must be two or more files, but got 1"),
+        ((), "FILE...: must be two or more checkpoints, but got 0."),
+        (("1.odt",), "FILE...: must be two or more checkpoints, but got 1."),
         (("1.odt", "1.odt", "--weights", "1"), "--weights: must be a number for each of 2"),
         (("1.odt", "1.odt", "--weights", "1,-1"), "--weights: must be numbers above 0"),
         (("1.odt", "other.odt"), "other.odt: must be of the same model and optimizer as 1.odt"),

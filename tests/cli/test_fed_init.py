@@ -1,6 +1,7 @@
 """odt fed init: the files of a Flower app, its settings, and refusals in one line."""
 
 import ast
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_an_app_has_the_options_as_settings(data: list[object], tmp_path: Path) 
         "--bias-only",
     )
     printed = run("My app", *data, "--partition", "dirichlet:0.3", *more).output
-    assert "python My app/run.py" in printed
+    command = shlex.split(printed.splitlines()[-1])
+    assert Path(command[-1]) == Path("My app", "run.py")
     assert settings("My app") == {
         "model": str(tmp_path / "model.tflite"),
         "load-input": str(tmp_path / "data" / "train.input.npy"),
