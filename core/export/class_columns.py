@@ -18,6 +18,7 @@ from odt.core.export.model_tables import (
     model_tables,
     packed_model,
 )
+from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.lowering.final_activation import producer
@@ -64,8 +65,8 @@ def replace_classes(
         The new model, which has the old one's path.
 
     Raises:
-        UnsupportedError: if the scores come from other operators than LAYERS and BETWEEN, or other
-            operators read them too.
+        UnsupportedError: if the scores come from other operators than LAYERS and BETWEEN, or
+            operators other than the post-processing read them or a value between.
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
@@ -283,20 +284,24 @@ class _NewColumns:
 
 
 def _nodes_before(graph: Graph, scores: int) -> list[Node]:
-    """Returns the operators from the layers to the scores, whose values nothing else may read."""
+    """Returns the operators from the layers to the scores.
+
+    Other operators may not read their values, but the post-processing may read the scores.
+    """
     nodes: dict[int, Node] = {}
     rest = [scores]
     while rest:
         node = producer(graph, rest.pop())
         if node is None or node.op not in (*LAYERS, *BETWEEN):
-            raise _unsupported(graph, _place(node) if node else "an input")
+            raise _unsupported(graph, _place(node) if node else "an input or constant")
         if node.origin not in nodes:
             nodes[node.origin] = node
             if node.op not in LAYERS:
                 rest += node.inputs if node.op == "CONCATENATION" else node.inputs[:1]
-    inner = {n.outputs[0] for n in nodes.values()} - {scores}
+    values = {n.outputs[0] for n in nodes.values()}
     for node in graph.nodes:
-        if node.origin not in nodes and not inner.isdisjoint(node.inputs):
+        allowed = {scores} if node.op == OPERATOR else set()
+        if node.origin not in nodes and values.intersection(node.inputs) - allowed:
             raise _unsupported(graph, f"{_place(node)}, which reads them too")
     return [nodes[k] for k in sorted(nodes)]
 

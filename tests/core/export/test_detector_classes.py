@@ -15,7 +15,7 @@ from support.judges import inner, litert, random_inputs
 import odt
 from odt.cli.main import main
 from odt.core.export.model_builder import ModelBuilder, table
-from odt.core.export.model_tables import model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.export.record_metadata import encode_metadata
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
@@ -386,6 +386,29 @@ def test_scores_that_other_operators_compute_are_refused(tmp_path: Path) -> None
     message = refused(path, "--classes", NAMES)
     assert "class scores must come from CONV_2D and FULLY_CONNECTED" in message
     assert "operator 0 (EXP)" in message
+
+
+def test_scores_that_other_operators_read_are_refused(detector: Path) -> None:
+    """A RESHAPE beside the post-processing would keep the number of old classes."""
+    source = read_model(str(detector))
+    scores = source.graph.nodes[-1].inputs[1]
+    tables = model_tables(source)
+    graph = tables["subgraphs"][0]
+    tables["buffers"].append(buffer_entry(np.array([1, 960], np.int32)))
+    y = len(graph["tensors"])
+    graph["tensors"] += [
+        {"name": "flat", "shape": [1, 960], "type": code_of("TensorType", "FLOAT32"), "buffer": 0},
+        {"name": "shape", "shape": [2], "type": code_of("TensorType", "INT32"),
+         "buffer": len(tables["buffers"]) - 1},
+    ]  # fmt: skip
+    reshape = next(k for k, n in enumerate(source.graph.nodes) if n.op == "RESHAPE")
+    code = graph["operators"][reshape].get("opcode_index", 0)
+    graph["operators"].append({"opcode_index": code, "inputs": [scores, y + 1], "outputs": [y]})
+    graph["outputs"] = [*graph["outputs"], y]
+    detector.write_bytes(packed_model(source, tables))
+    assert "got operator 15 (RESHAPE), which reads them too" in refused(
+        detector, "--classes", NAMES
+    )
 
 
 def test_names_name_the_classes_of_a_classifier(tmp_path: Path) -> None:
