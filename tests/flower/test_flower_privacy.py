@@ -52,6 +52,10 @@ def test_a_mean_of_clipped_updates_moves_by_twice_the_norm() -> None:
         other = np.array([*updates[:-1], -updates[-1]]).mean(axis=0)
         moves += [float(np.linalg.norm(mean - m)) for m in (other, updates[:-1].mean(axis=0))]
     assert max(moves) * n == pytest.approx(SENSITIVITY)
+    total = updates.sum(axis=0)
+    left, replaced = updates[:-1].sum(axis=0), total - 2 * updates[-1]
+    assert np.linalg.norm(total - left) == pytest.approx(1)  # what sensitivity 1 counts
+    assert np.linalg.norm(total - replaced) == pytest.approx(2)
 
 
 def test_rounds_compose_as_in_the_formula_of_renyi_privacy() -> None:

@@ -39,7 +39,8 @@ def privacy_loss(
             so give 1 for them.
         delta: δ, less than 1 / clients.
         sensitivity: largest change of the sum by one client, in clipping norms. 2 for a mean, as
-            above; 1 for a sum with a fixed divisor, where a client without an update counts as 0.
+            above; 1 for a sum with a fixed divisor, if neighbors have one client more or less, but
+            none replaced.
 
     Raises:
         OptionError: if an argument is out of range.
