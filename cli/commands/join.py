@@ -21,7 +21,7 @@ from odt.models.model import file_of
     help="File of the model with the weights of the parts, in MODEL's format.",
 )
 def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
-    """Write MODEL with the weights of its trained parts; all other bytes of MODEL stay.
+    """Write MODEL with the weights of its trained parts; everything else in MODEL stays.
 
     Each PART is a model that odt cut made of MODEL, and usually odt train has trained.
     """

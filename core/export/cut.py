@@ -124,7 +124,7 @@ def _check_operators(graph: Graph, positions: Sequence[int]) -> None:
 
 
 def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> int:
-    """Writes a model with the weights of trained parts; all its other bytes stay.
+    """Writes a model with the weights of trained parts; everything else in it stays.
 
     A changed weight that shares its buffer with a constant that stays gets a new buffer; then the
     file is packed again, with all other buffers and tables as they were.

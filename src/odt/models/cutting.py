@@ -29,15 +29,18 @@ def cut(
 
     Raises:
         OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
-            depend on a new input, or no operator is left.
-        UnsupportedError: if the part contains control flow.
+            depend on a new input or only through other new inputs, or no operator is left.
+        UnsupportedError: if the part contains control flow, or variables that operators assign or
+            that have no initial value; or if the model is an ONNX file.
     """
     after, before = ([n] if isinstance(n, str | int) else n for n in (after, before))
     return Model(cut_out(file_of(model), after, before).model)
 
 
 def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
-    """Writes a model with the weights of trained parts; all its other bytes stay.
+    """Writes a model with the weights of trained parts; everything else in it stays.
+
+    A changed weight that shares its bytes with a constant that stays gets bytes of its own.
 
     Args:
         model: the model that the parts were cut from, or the path of its file.
@@ -50,5 +53,6 @@ def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
     Raises:
         ModelError: if a part was not cut from this model, or two parts differ in a tensor that
             they share.
+        UnsupportedError: if the model is an ONNX file.
     """
     return joined(file_of(model), [file_of(part) for part in parts], path)
