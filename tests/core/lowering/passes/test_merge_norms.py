@@ -104,6 +104,28 @@ def trained_epsilon(net: Rows, x: int) -> int:
     return net.of("MUL", x, net.of("RSQRT", variance, shape=ROWS))
 
 
+def scaled_by_rows(net: Rows, x: int) -> int:
+    d = net.difference(x)
+    return net.of("MUL", d, net.of("MUL", net.weight(4, 1), net.root(net.of("SQUARE", d))))
+
+
+def scaled_by_results(net: Rows, x: int) -> int:
+    d = net.difference(x)
+    gamma = net.of("MUL", net.weight(6), net.weight(6), shape=(6,))
+    return net.of("MUL", d, net.of("MUL", gamma, net.root(net.of("SQUARE", d))))
+
+
+def shifted_to_more_rows(net: Rows, x: int) -> int:
+    row = net.mean(x, 1)
+    mean = net.add("MEAN", (row, net.constant([2], np.int32)), (1, 1, 1), keep_dims=True)
+    squares = net.of("SQUARED_DIFFERENCE", row, mean, shape=(1, 1, 6))
+    variance = net.add("MEAN", (squares, net.constant([2], np.int32)), (1, 1, 1), keep_dims=True)
+    inverse = net.of("RSQRT", net.of("ADD", variance, 1e-3, shape=(1, 1, 1)), shape=(1, 1, 1))
+    g = net.of("MUL", net.weight(6), inverse, shape=(1, 1, 6))
+    shift = net.of("SUB", x, net.of("MUL", mean, g, shape=(1, 1, 6)))
+    return net.of("ADD", net.of("MUL", row, g, shape=(1, 1, 6)), shift)
+
+
 MERGED = {
     layer_norm: ["MEAN", "SUB", "RMS_NORM", "ADD"],
     layer_norm_of_keras: ["MEAN", "SUB", "RMS_NORM", "ADD"],
@@ -113,7 +135,16 @@ MERGED = {
     rms_norm: ["RMS_NORM"],
     with_axes_of_epsilon: ["RMS_NORM"],
 }
-KEPT = (read_twice, of_another, of_another_mean, columns, trained_epsilon)
+KEPT = (
+    read_twice,
+    of_another,
+    of_another_mean,
+    columns,
+    trained_epsilon,
+    scaled_by_rows,
+    scaled_by_results,
+    shifted_to_more_rows,
+)
 
 
 def network(spelling: Spelling) -> Graph:
@@ -146,6 +177,17 @@ def test_others_stay(spelling: Spelling, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "RMS_NORM" not in made
     leave_out("merge_norms", monkeypatch)
     assert made == operators(graph)
+
+
+def test_means_without_the_axis_stay() -> None:
+    """Rows (6, 6) are multiplied by means (6), of which each belongs to a column."""
+    net = Rows()
+    x = net.input(6, 6)
+    axis = net.constant([1], np.int32)
+    mean = net.add("MEAN", (net.of("SQUARE", x, shape=(6, 6)), axis), (6,), keep_dims=False)
+    inverse = net.of("RSQRT", net.of("ADD", mean, 1e-3, shape=(6,)), shape=(6,))
+    graph = net.graph(net.of("MUL", x, inverse, shape=(6, 6)))
+    assert "RMS_NORM" not in [node.op for node in lower(graph, 6).nodes]
 
 
 def test_outputs_of_the_model_stay() -> None:
