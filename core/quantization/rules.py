@@ -14,6 +14,7 @@ from odt.kernels.rows.quantized_index import QUANTIZED
 SAME = frozenset(op for op, row in QUANTIZED.items() if row.same == "output")
 # All inputs and the output have one quantization.
 ALL_SAME = frozenset(op for op, row in QUANTIZED.items() if row.same == "all")
+# Operators that LiteRT computes with activations and weights of 8 bits.
 INT8 = frozenset(op for op, row in QUANTIZED.items() if row.int8)
 # Operators that LiteRT computes with activations of 16 and weights of 8 bits.
 INT16 = frozenset(op for op, row in QUANTIZED.items() if row.int16)

@@ -158,7 +158,7 @@ ADD = Compiled(_add, fits("a", "b", "y"), takes=frozenset({"clamp"}))
 
 
 def column_sums(x: Array, y: Array, width: int, first: int = 0) -> Callable[[], None]:
-    """Makes y = the sums of y.size columns of x, whose rows are `width` long, from `first` on."""
+    """Returns a call: y = the sums of y.size columns of x from `first` on; rows have `width`."""
     shape = elementwise_shape(((x.size // width, (0, width)), (y.size, (1, 1))))
     return bind("map_scale", shape, y, x.reshape(-1, copy=False)[first:], None, None, 1.0, 1.0)
 
