@@ -72,15 +72,17 @@ def training_and_validation(
 def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
     """Returns plans in which quantized weights are integers.
 
-    They are those of which the graph has integers and, if `qas` is set, those that train.
+    They are the frozen weights of which the graph has integers and, if `qas` is set, those that
+    train.
     """
     if not info.qas and not any(t.holds_integers for t in plans.graph.tensors):
         return plans
     plan, _ = plans.at(training, plans.graphs.file_batch)
-    trained = [plan.values[name].tensor for name in plan.parameters] if info.qas else []
+    trained = [plan.values[name].tensor for name in plan.parameters]
     integers = [i for i, tensor in enumerate(plan.graph.tensors) if tensor.holds_integers]
+    frozen = [i for i in integers if i not in trained]
     stored = {}
-    for i in (*trained, *integers):
+    for i in (*trained, *frozen) if info.qas else frozen:
         quantization = None if i is None else plan.graph.tensors[i].quantization
         if i is not None and quantization is not None and can_store(plan, i):
             stored[i] = quantization
