@@ -108,10 +108,10 @@ INLINE void F(add_block)(const float *planes, int64_t depth, const uint8_t *q, i
   int64_t unit = depth * bits / 8, k = 0;
   UNROLL(j, m * n, sums[j] = (F(vec)){0});
   for (; k + LANES <= bytes; k += LANES) {
-    F(bits) v[UNITS];
+    F(bits) v[MAX_MR];
     UNROLL(j, n, v[j] = F(load_bytes)(q + j * unit + k));
     for (int p = 0; p < 8 / bits; p++) {
-      F(vec) x[ROWS];
+      F(vec) x[MAX_MR];
       UNROLL(i, m, x[i] = F(load)(planes + i * depth + p * unit + k));
       UNROLL(j, n, F(vec) w = F(integers)(v[j], p, bits);
              UNROLL(i, m, sums[i * n + j] += x[i] * w; KEEP(sums[i * n + j])));
