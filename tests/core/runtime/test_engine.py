@@ -26,6 +26,7 @@ from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import VALIDATION, Trainer
+from odt.dataclass import MANY
 from odt.errors import TrainingError
 from odt.kernels.native import binding
 from odt.kernels.native.binding import Calls
@@ -207,8 +208,9 @@ def test_two_runs_give_the_same_bits() -> None:
 def test_a_step_allocates_next_to_nothing(options: dict[str, int]) -> None:
     samples = data(16)
     with Trainer(network(), info(16), **options) as trainer:  # type: ignore[arg-type]
-        epochs = trainer.train(samples, InOrder(16), epochs=110)
-        next(epochs)
+        epochs = trainer.train(samples, InOrder(16), epochs=2 * MANY)
+        for _ in range(MANY):  # classes of many instances get an `__init__` of their own
+            next(epochs)
         gc.collect()
         tracemalloc.start()
         try:
