@@ -1,6 +1,6 @@
 """Gradients of tables by rows: the bits of whole gradients, a lazy update, less memory."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -57,6 +57,13 @@ def data(graph: Graph, entries: int = 40) -> ArrayData:
     return ArrayData([ids.astype(np.int32)], [targets])
 
 
+class Trained(NamedTuple):
+    """Losses, and all that steps change."""
+
+    losses: list[float]
+    changed: dict[int, Array]
+
+
 def trained(
     graph: Graph, m: int, w: int, mu: float = 0.0, **options: Any
 ) -> tuple[bool, list[float], dict[int, Array]]:
@@ -70,6 +77,23 @@ def trained(
         groups = enumerate(t.parameters.groups.values())
         changed = {100 * k + i: a.copy() for k, group in groups for i, a in group.items()}
         return by_rows, losses, changed
+
+
+def trained_both_ways(
+    monkeypatch: pytest.MonkeyPatch, graph: Graph, m: int, w: int, **options: Any
+) -> tuple[Trained, Trained]:
+    """Trains with sums of rows, and with a gradient of the whole table."""
+    by_rows, *rows = trained(graph, m, w, **options)
+    assert by_rows
+    monkeypatch.setattr(gradient_sums, "LEAST_TABLE", NEVER)
+    by_rows, *whole = trained(graph, m, w, **options)
+    assert not by_rows
+    return Trained(*rows), Trained(*whole)
+
+
+def assert_same_bits(first: Trained, second: Trained) -> None:
+    assert first.losses == second.losses
+    assert all(a.tobytes() == second.changed[i].tobytes() for i, a in first.changed.items())
 
 
 MOMENTUM = {"optimizer": "sgd", "hyper_parameters": {"momentum": 0.9}}
@@ -93,13 +117,8 @@ def test_rows_have_the_bits_of_whole_gradients(
     m: int, w: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, _ = network()
-    by_rows, losses, changed = trained(graph, m, w, **options)
-    assert by_rows
-    monkeypatch.setattr(gradient_sums, "LEAST_TABLE", NEVER)
-    whole, expected, others = trained(graph, m, w, **options)
-    assert not whole
-    assert losses == expected
-    assert all(a.tobytes() == others[i].tobytes() for i, a in changed.items())
+    rows, whole = trained_both_ways(monkeypatch, graph, m, w, **options)
+    assert_same_bits(rows, whole)
 
 
 @needs_kernels
@@ -107,12 +126,8 @@ def test_rows_of_embedding_lookup_have_the_bits_of_whole_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, _ = network("EMBEDDING_LOOKUP")
-    by_rows, losses, changed = trained(graph, 6, 2, optimizer="adam")
-    assert by_rows
-    monkeypatch.setattr(gradient_sums, "LEAST_TABLE", NEVER)
-    _, expected, others = trained(graph, 6, 2, optimizer="adam")
-    assert losses == expected
-    assert all(a.tobytes() == others[i].tobytes() for i, a in changed.items())
+    rows, whole = trained_both_ways(monkeypatch, graph, 6, 2, optimizer="adam")
+    assert_same_bits(rows, whole)
 
 
 @needs_kernels
@@ -123,10 +138,8 @@ def test_rows_are_clipped_and_added_up_like_whole_gradients(
 ) -> None:
     """Several micro-batches of a worker add to one sum, and a norm adds squares in other order."""
     graph, _ = network()
-    by_rows, losses, changed = trained(graph, m, w, **options)
-    assert by_rows
-    monkeypatch.setattr(gradient_sums, "LEAST_TABLE", NEVER)
-    _, expected, others = trained(graph, m, w, **options)
+    rows, whole = trained_both_ways(monkeypatch, graph, m, w, **options)
+    (losses, changed), (expected, others) = rows, whole
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
     for i, a in changed.items():
         np.testing.assert_allclose(a, others[i], rtol=1e-4, atol=1e-6)
