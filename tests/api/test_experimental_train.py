@@ -1,6 +1,5 @@
 """odt.experimental.train: scripts written for onert run with only their import changed."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model_builder import ModelBuilder
+from support.onert_party import HAVE_ONERT
 from support.paths import MLP_SM, TESTS
 
 from odt.core.export.exporter import add_training_info
@@ -26,7 +26,6 @@ from odt.experimental.train.info import loss, optimizer, trainable_ops
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 
 SCRIPTS = TESTS / "onert_scripts"
-HAVE_ONERT = importlib.util.find_spec("onert") is not None
 LINE = (
     "-m m.circle -i x.bin -l t.bin --data_length 96 --epoch 3 --optimizer adam --batch_size 20 "
     "--learning_rate 0.005 --loss cce --validation_split 0.25 --checkpoint k.ckpt"

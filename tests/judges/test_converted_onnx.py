@@ -1,6 +1,5 @@
 """LiteRT and onert run the Circle and TFLite files that ONNX files were converted to."""
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from support.judges import litert, onert
+from support.onert_party import HAVE_ONERT
 from support.onnx_networks import NETWORKS
 from support.onnx_outputs import compute
 
@@ -15,7 +15,6 @@ import odt
 from odt.core.export.onnx_conversion import convert_onnx
 from odt.core.formats.reader import read_model
 
-HAVE_ONERT = importlib.util.find_spec("onert") is not None
 LITERT_ALONE = ("images",)  # onert 0.1.0 computes no TRANSPOSE_CONV
 
 
