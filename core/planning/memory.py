@@ -78,11 +78,7 @@ class MemoryPlan:
 
 
 def plan_memory(
-    plan: Plan,
-    planner: str | None = None,
-    *,
-    overlays: bool = True,
-    below: int = sys.maxsize,
+    plan: Plan, planner: str | None = None, *, overlays: bool = True, below: int = sys.maxsize
 ) -> MemoryPlan:
     """Places all values of the plan's arena, and its inputs.
 
