@@ -83,12 +83,13 @@ def trained_both_ways(
     monkeypatch: pytest.MonkeyPatch, graph: Graph, m: int, w: int, **options: Any
 ) -> tuple[Trained, Trained]:
     """Trains with sums of rows, and with a gradient of the whole table."""
-    by_rows, *rows = trained(graph, m, w, **options)
+    by_rows, losses, changed = trained(graph, m, w, **options)
     assert by_rows
+    rows = Trained(losses, changed)
     monkeypatch.setattr(gradient_sums, "LEAST_TABLE", NEVER)
-    by_rows, *whole = trained(graph, m, w, **options)
+    by_rows, losses, changed = trained(graph, m, w, **options)
     assert not by_rows
-    return Trained(*rows), Trained(*whole)
+    return rows, Trained(losses, changed)
 
 
 def assert_same_bits(first: Trained, second: Trained) -> None:
