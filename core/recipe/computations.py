@@ -1,6 +1,6 @@
 """The computations of a step of training and of validation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from odt.core.integers.equalize import pairs
@@ -98,15 +98,10 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     """
     if lowered.adapted is not None:
         return lowered
-    graph, graphs = lowered.graph, lowered.graphs
-    operators = trainable_operators(graph, info)
-    trained = set(trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors))
-    tensors = list(graph.tensors)
-    for i, stored in _sole_weights(lowered):
-        if i in trained or tensors[i].spec.nbytes >= LARGE:
-            tensors[i] = replace(tensors[i], data=stored.data)
-    dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
-    return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
+    trained, tensors = _trained(lowered, info), lowered.graph.tensors
+    weights = dict(_sole_weights(lowered))
+    large = {i for i in weights if tensors[i].spec.nbytes >= LARGE}
+    return _with_data(lowered, {i: s for i, s in weights.items() if i in trained | large})
 
 
 def with_packed_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
@@ -116,24 +111,35 @@ def with_packed_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredMod
         lowered: the model, with float weights.
         info: what trains.
     """
-    graph, graphs = lowered.graph, lowered.graphs
     packed = {i: stored for i, stored in _layer_weights(lowered) if packed_bits(stored)}
     if not packed or lowered.adapted is not None:
         return lowered
-    operators = trainable_operators(graph, info)
-    trained = set(trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors))
-    tensors = list(graph.tensors)
+    trained, frozen = _trained(lowered, info), {}
     for i, stored in packed.items():
-        quantization = tensors[i].quantization
-        assert quantization is not None, "packed weights have scales"
-        same = quantization.bits == packed_bits(stored)  # or int2 filters, which are int4
-        is_large = tensors[i].spec.nbytes >= LARGE
-        if same and is_large and quantization.is_symmetric and i not in trained:
-            tensors[i] = replace(tensors[i], data=stored.data)
-    if all(a is b for a, b in zip(tensors, graph.tensors, strict=True)):
-        return lowered
-    dequantized = replace(lowered.dequantized, graph=replace(graph, tensors=tuple(tensors)))
-    return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(dequantized.graph))
+        tensor = lowered.graph.tensors[i]
+        assert tensor.quantization is not None, "packed weights have scales"
+        same = tensor.quantization.bits == packed_bits(stored)  # or int2 filters, which are int4
+        is_large = tensor.spec.nbytes >= LARGE
+        if same and is_large and tensor.quantization.is_symmetric and i not in trained:
+            frozen[i] = stored
+    return _with_data(lowered, frozen) if frozen else lowered
+
+
+def _trained(lowered: LoweredModel, info: TrainingInfo) -> set[int]:
+    """Returns the tensors of a model that train."""
+    operators = trainable_operators(lowered.graph, info)
+    graph = lowered.graphs.at_file_batch
+    return set(trainable_tensors(graph, operators, info.trainable_tensors))
+
+
+def _with_data(lowered: LoweredModel, stored: Mapping[int, Tensor]) -> LoweredModel:
+    """Returns a model whose graph has the data of tensors of the file."""
+    tensors = list(lowered.graph.tensors)
+    for i, tensor in stored.items():
+        tensors[i] = replace(tensors[i], data=tensor.data)
+    graph = replace(lowered.graph, tensors=tuple(tensors))
+    dequantized = replace(lowered.dequantized, graph=graph)
+    return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(graph))
 
 
 def with_equalized_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
