@@ -68,6 +68,7 @@ def test_new_classes_are_learned_and_old_ones_kept(model: Path) -> None:
         assert result.kept, result
         assert result.new_classes == (str(k),)
         assert result.before == {"accuracy": 0, "loss": float("inf")}
+        assert "accuracy 0.0000, loss infinite (new classes) before" in str(result)
     after = recall(model, 5)
     assert min(after) > 0.7, after
     assert np.mean(before) - np.mean(after[:3]) < 0.15

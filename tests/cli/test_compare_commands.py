@@ -50,6 +50,16 @@ def test_a_changed_weight_is_shown(moved: Path) -> None:
     assert "  0.5  " in row
 
 
+def test_a_change_from_zero_has_no_ratio(moved: Path, tmp_path: Path) -> None:
+    model = read_model(MODEL)
+    index = model.graph.nodes[0].inputs[2]
+    zeros = np.zeros_like(model.graph.tensors[index].data)
+    export_model(model, {index: zeros}, tmp_path / "zeros.circle", "circle")
+    result = run("verify", "--diff", tmp_path / "zeros.circle", moved)
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("0 FULLY_CONNECTED")]
+    assert row.endswith("from 0")
+
+
 def test_changed_outputs_are_measured(moved: Path) -> None:
     result = run("verify", MODEL, moved, "--load-input", X)
     assert result.exit_code == 1

@@ -241,6 +241,8 @@ def test_a_tensor_given_by_name_and_number_is_one_end(tmp_path: Path) -> None:
     succeed("cut", whole, *ends, "-o", part)
     graph = read_model(str(part)).graph
     assert (len(graph.inputs), len(graph.outputs)) == (1, 1)
+    number: Any = np.int64(3)
+    assert odt.cut(whole, after=number).summary() == odt.cut(whole, after=3).summary()
 
 
 def test_a_part_of_another_file_is_refused(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ class Table:
     def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
         """Reads a vector of tables."""
         start, length = self.vector(slot, 4, f"list of {what}s")
-        self.source.spend(self.where, length * TABLE_WORK)
+        self.source.spend(self.where, length)  # each Table counts itself
         for i in range(length):
             at = start + 4 * i
             yield Table(self.source, at + u32(self.source.data, at), f"{prefix}{what} {i}")

@@ -320,7 +320,7 @@ def describe_difference(difference: Difference, names: Sequence[str]) -> list[st
             change.spec,
             f"{change.values:,} of {change.size:,}",
             f"{change.largest:.3g}",
-            f"{change.relative:.2%}",
+            "from 0" if math.isinf(change.relative) else f"{change.relative:.2%}",
         )
         for change in difference.changes
     ]

@@ -1,6 +1,6 @@
 """Parts of models, which are trained alone: cut out, and put back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from odt.core.export.cut import cut as cut_out
 from odt.core.export.cut import join as joined
@@ -33,7 +33,9 @@ def cut(
         UnsupportedError: if the part contains control flow, or variables that operators assign or
             that have no initial value; or if the model is an ONNX file.
     """
-    after, before = ([n] if isinstance(n, str | int) else n for n in (after, before))
+    after, before = (
+        [n] if isinstance(n, str) or not isinstance(n, Iterable) else n for n in (after, before)
+    )
     return Model(cut_out(file_of(model), after, before).model)
 
 

@@ -1,5 +1,6 @@
 """Personalization: a classifier learns from a few new samples without forgetting the old ones."""
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -326,7 +327,9 @@ def improves(before: Logs, after: Logs) -> bool:
 
 
 def _figures(logs: Logs) -> str:
-    return f"accuracy {logs['accuracy']:.4f}, loss {logs['loss']:.4f}"
+    # The old model gives new classes no probability.
+    loss = "infinite (new classes)" if math.isinf(logs["loss"]) else f"{logs['loss']:.4f}"
+    return f"accuracy {logs['accuracy']:.4f}, loss {loss}"
 
 
 def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tuple[str, ...]]:
