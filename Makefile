@@ -141,7 +141,8 @@ demo: .venv/odt
 # Flower and Ray, 70 packages that tests/flower needs: an environment of its own.
 .venv/flower/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	test -e .venv/flower/bin/pip || $(BIN)/python -m venv .venv/flower
-	.venv/flower/bin/pip install --quiet --editable '.[flower-sim,privacy]' 'pytest>=8'
+	.venv/flower/bin/pip install --quiet --editable '.[flower-sim,privacy]' 'pytest>=8' \
+		'hypothesis>=6.100'
 	touch $@
 
 # TensorFlow, 1.4 GB that tests/support/keras_networks.py needs: an environment of its own.

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.chromium import MISSING, PROGRAM, Chromium
 from support.limits import FOREVER
 from support.no_wheels import SkippingFinder
@@ -17,8 +18,13 @@ from odt.core.storage.free_memory import in_process_of
 FLOWER = ("flwr", "ray", "dp_accounting")
 collect_ignore_glob = [] if all(map(find_spec, FLOWER)) else ["flower/*"]
 
-
 sys.meta_path.append(SkippingFinder)
+
+# A slow or busy machine is no failure.
+settings.register_profile(
+    "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any_machine")
 
 
 @pytest.fixture(autouse=True)

@@ -50,7 +50,7 @@ def gradient(info: OpInfo, inputs: Arrays, name: str, dy: np.ndarray[Any, Any]) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(derandomize=True, max_examples=50, deadline=None, database=None)
+@settings(derandomize=True, max_examples=50, database=None)
 @given(data=st.data())
 def test_every_way_of_stretching(name: str, data: Any) -> None:
     info, row = OP_DB[name], row_of(name)

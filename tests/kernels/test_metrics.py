@@ -170,7 +170,7 @@ def naive(name: str, predicted: Array, true: Array, k: Any) -> float:
     return {"precision": precision, "recall": recall, "f1_score": f1}[name]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(2, 5), st.integers(1, 30), st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_metrics_of_classes_follow_their_definitions(
     classes: int, samples: int, seed: int, batch: int
@@ -196,7 +196,7 @@ def test_metrics_of_classes_follow_their_definitions(
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 30), st.integers(0, 2**32 - 1))
 def test_metrics_of_flags_count_all_flags_together(labels: int, samples: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
