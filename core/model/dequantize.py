@@ -23,6 +23,7 @@ from odt.core.model.model import Model
 from odt.core.model.packed_integers import (
     int2_as_int4,
     int2_filters,
+    is_unsigned,
     packed_bits,
     unpack_constants,
 )
@@ -138,7 +139,8 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
 def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
     """Returns how a weight is stored as integers, from its tensor in the file."""
     bits = packed_bits(tensor)
-    return WeightQuantization(first, np.dtype(np.int8) if bits else tensor.spec.dtype, bits)
+    dtype = np.dtype(np.uint8 if is_unsigned(tensor) else np.int8) if bits else tensor.spec.dtype
+    return WeightQuantization(first, dtype, bits)
 
 
 def as_stored(

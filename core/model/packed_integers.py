@@ -1,4 +1,8 @@
-"""Constants of 2 and 4 bits, of which a byte holds several: as int8 in graphs, packed in files."""
+"""Constants of 2 and 4 bits, of which a byte holds several, packed in files and unpacked in graphs.
+
+INT2 and INT4 become int8. UINT4 becomes uint8 where DEQUANTIZE alone reads it, because no other
+operator of LiteRT 2.3.0 does.
+"""
 
 from dataclasses import replace
 
@@ -11,7 +15,7 @@ from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import unpack
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-BITS = {"INT2": 2, "INT4": 4}  # of the types of the schema
+BITS = {"INT2": 2, "INT4": 4, "UINT4": 4}  # of the types of the schema
 
 
 def packed_bits(tensor: Tensor) -> int:
@@ -42,17 +46,25 @@ def int2_as_int4(quantization: Quantization) -> Quantization:
 
 
 def unpack_constants(graph: Graph) -> Graph:
-    """Returns a graph with int8 constants for those of 2 and 4 bits."""
+    """Returns a graph with constants of bytes for those of 2 and 4 bits."""
     if not any(map(packed_bits, graph.tensors)):
         return graph
-    return replace(graph, tensors=tuple(_unpack(graph, t) for t in graph.tensors))
+    others = {i for n in graph.nodes if n.op != "DEQUANTIZE" for i in n.inputs}
+    tensors = list(graph.tensors)
+    for i, tensor in enumerate(graph.tensors):
+        if packed_bits(tensor) and not (is_unsigned(tensor) and i in others):
+            tensors[i] = _unpack(graph, tensor)
+    return replace(graph, tensors=tuple(tensors))
+
+
+def is_unsigned(tensor: Tensor) -> bool:
+    """Whether a constant is of UINT4."""
+    return tensor.spec.dtype.names == ("UINT4",)
 
 
 def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
-    """Returns a tensor with int8 values if it is a packed constant."""
+    """Returns a packed constant with values of bytes."""
     bits = packed_bits(tensor)
-    if not bits:
-        return tensor
     assert tensor.data is not None
     size = tensor.spec.size
     nbytes = -(-size * bits // 8)
@@ -63,14 +75,17 @@ def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
         )
     data: Array = np.empty(tensor.spec.shape, np.int8)
     unpack(tensor.data, bits, data.reshape(-1))
+    if is_unsigned(tensor):
+        data = data.view(np.uint8)
+        data &= 2**bits - 1
     data.flags.writeable = False
-    return replace(tensor, spec=TensorSpec(tensor.spec.shape, np.dtype(np.int8)), data=data)
+    return replace(tensor, spec=TensorSpec(tensor.spec.shape, data.dtype), data=data)
 
 
 def pack_integers(integers: Array, bits: int) -> Array:
     """Returns integers of 2 or 4 bits, packed into bytes, the first in the lowest bits."""
     values = integers.reshape(-1)
     count = 8 // bits
-    padded = np.append(values, np.zeros(-values.size % count, np.int8)).view(np.uint8)
+    padded = np.append(values, np.zeros(-values.size % count, values.dtype)).view(np.uint8)
     places = (padded & (2**bits - 1)).reshape(-1, count) << np.arange(0, 8, bits, dtype=np.uint8)
     return np.asarray(np.bitwise_or.reduce(places, axis=1))

@@ -74,7 +74,8 @@ class WeightQuantization:
     def limits(self) -> Limits:
         """The smallest and the largest integer; int8 leaves out −128 if zero points are 0."""
         if self.bits:
-            return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+            half = 2 ** (self.bits - 1)
+            return (0, 2 * half - 1) if self.dtype.kind == "u" else (-half, half - 1)
         lo, hi = limits(self.dtype)
         return (-hi, hi) if self.is_symmetric else (lo, hi)
 

@@ -52,7 +52,7 @@ def mixed_net(path: Path) -> None:
 
 
 def packed_net(path: Path) -> None:
-    """Weights of blocks of 4 bits, of 2 bits, and of bfloat16."""
+    """Weights of blocks of 4 bits, of 2 bits, of bfloat16, and of UINT4."""
     net = PackedBuilder(seed=1)
     scale = net.rng.uniform(0.1, 0.3, (8, 2)).astype(np.float32)
     w = net.add_packed(net.rng.integers(-8, 8, (8, 64)), scale, 4, block=32)
@@ -63,7 +63,12 @@ def packed_net(path: Path) -> None:
     stored = net.add_tensor((3, 4), name="half", buffer=net.add_buffer(bytes([0, 63] * 12)))
     net.graph.tensors[stored].type = kind
     w = net.add_operator("CAST", (stored,), (3, 4), in_data_type=kind, out_data_type=0)
-    net.write(path, net.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 3)))
+    y = net.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 3))
+    unsigned = net.add_packed(net.rng.integers(0, 16, (2, 3)), np.array([0.1, 0.2]), 4)
+    net.graph.tensors[unsigned].type = code_of("TensorType", "UINT4", "tflite")
+    net.graph.tensors[unsigned].quantization.zero_point = [7, 8]
+    w = net.add_operator("DEQUANTIZE", (unsigned,), (2, 3))
+    net.write(path, net.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 2)))
 
 
 def hybrid(scheme: Any) -> Callable[[Path], None]:

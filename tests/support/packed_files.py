@@ -78,3 +78,21 @@ def convolution_file(bits: int, seed: int = 0) -> tuple[bytes, Array]:
     bias = b.add_constant(np.zeros(5, np.float32))
     y = b.add_operator("CONV_2D", (x, w, bias), (1, 4, 4, 5), padding=1, stride_h=1, stride_w=1)
     return b.build(y), scale.reshape(-1, 1, 1, 1) * integers
+
+
+def uint4_file(zero_point: int = 8, op: str = "DEQUANTIZE") -> tuple[bytes, Array]:
+    """A dense layer whose weights are of UINT4 behind a DEQUANTIZE: the file, its real weights.
+
+    With `op` FULLY_CONNECTED, there is no DEQUANTIZE.
+    """
+    b = PackedBuilder()
+    integers = b.rng.integers(0, 16, (6, 63))  # an odd number of integers
+    integers[0, :2] = 0, 15
+    x = b.add_input((1, 63))
+    w = b.add_packed(integers, np.array([0.125]), 4)
+    b.graph.tensors[w].type = code_of("TensorType", "UINT4", "tflite")
+    b.graph.tensors[w].quantization.zero_point = [zero_point]
+    if op == "DEQUANTIZE":
+        w = b.add_operator("DEQUANTIZE", (w,), (6, 63))
+    y = b.add_operator("FULLY_CONNECTED", (x, w, -1), (1, 6))
+    return b.build(y), (0.125 * (integers - zero_point)).astype(np.float32)

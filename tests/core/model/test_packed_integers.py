@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.packed_files import convolution_file, dense_file, packed_bytes
+from support.packed_files import convolution_file, dense_file, packed_bytes, uint4_file
 
 import odt
 from odt.core.formats.reader import read_model
 from odt.core.model.packed_integers import pack_integers, unpack_constants
-from odt.errors import ModelError
+from odt.errors import ModelError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 FORMS = [(2, 0), (4, 0), (2, 32), (4, 32), (4, 64)]  # bits, block
@@ -110,3 +110,12 @@ def test_missing_bytes_are_named(tmp_path: Path) -> None:
 def test_the_summary_names_blocks(tmp_path: Path) -> None:
     text = str(odt.load_model(write(tmp_path / "m.tflite", dense_file(4, 32)[0])).summary())
     assert "12 blocks of 1×32" in text
+
+
+def test_uint4_without_dequantize_is_named(tmp_path: Path) -> None:
+    """LiteRT 2.3.0 refuses such layers, too."""
+    path = write(tmp_path / "m.tflite", uint4_file(op="FULLY_CONNECTED")[0])
+    with pytest.raises(
+        UnsupportedError, match=r'\(FULLY_CONNECTED\), .* tensor 1 \("w4"\) of UINT4'
+    ):
+        odt.predict(path, np.zeros((1, 63), np.float32))
