@@ -194,14 +194,19 @@ def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
         if not at:
             continue  # it is float32 already
         yield at, b"\0"
-        scales = table.table(TensorSlot.QUANTIZATION, "quantization")
-        details = scales.place(QuantizationParametersSlot.DETAILS_TYPE, 1) if scales else 0
+        parameters = table.table(TensorSlot.QUANTIZATION, "quantization")
+        if parameters is None:
+            continue
+        details = parameters.place(QuantizationParametersSlot.DETAILS_TYPE, 1)
         if details:
             yield details, b"\0"  # blocks have scales in a tensor, which stays
-        for slot in (QuantizationParametersSlot.SCALE, QuantizationParametersSlot.ZERO_POINT):
-            start, length = scales.vector(slot, 1, "scales") if scales else (0, 0)
-            if length:
-                yield start - LENGTH_BYTES, struct.pack("<I", 0)  # an empty vector
+        start, length = parameters.vector(QuantizationParametersSlot.SCALE, 4, "scales")
+        if length:
+            # A vtable without fields in place of the scales: litert-quantizer takes tensors with
+            # empty scales for quantized ones.
+            vtable = start - LENGTH_BYTES
+            yield vtable, struct.pack("<2H", LENGTH_BYTES, LENGTH_BYTES)
+            yield parameters.pos, struct.pack("<i", parameters.pos - vtable)
 
 
 def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:

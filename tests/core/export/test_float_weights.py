@@ -14,6 +14,7 @@ from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
+from odt.core.export.model_tables import model_tables
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
@@ -66,6 +67,8 @@ def test_hybrid_weights_become_float_constants(tmp_path: Path) -> None:
     trained(model, [x], np.eye(12, dtype=np.float32)[rng.integers(0, 12, 8)], out)
     exported = read_model(str(out))
     assert not dequantize_weights(exported).stored
+    (graph,) = model_tables(exported)["subgraphs"]
+    assert not any(t.get("quantization") for t in graph["tensors"])
     assert len(dequantize_weights(model).stored) == 5
     assert difference(odt(out, [x])[0], litert(out, [x])[0]) < 1e-5
 
