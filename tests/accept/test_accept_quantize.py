@@ -11,8 +11,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from support.accept_data import complete
 from support.judges import random_inputs
+from support.quantizer_files import for_quantizer
 
-from odt.core.export.model_tables import model_tables, packed_model
 from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
 
@@ -113,21 +113,6 @@ def test_trashnet(tmp_path: Path) -> None:
     assert np.mean(same) >= 0.96
 
 
-def with_signature(path: Path, folder: Path) -> Path:
-    """A copy of a file with a signature, without which litert-quantizer takes no samples."""
-    model = read_model(str(path))
-    tables = model_tables(model)
-    signature = {"signature_key": b"serving_default", "subgraph_index": 0}
-    for field, ends in (("inputs", model.graph.inputs), ("outputs", model.graph.outputs)):
-        signature[field] = [
-            {"name": f"{field}{k}".encode(), "tensor_index": i} for k, i in enumerate(ends)
-        ]
-    tables["signature_defs"] = [signature]
-    out = folder / "signed.tflite"
-    out.write_bytes(packed_model(model, tables))
-    return out
-
-
 def samples_of(path: Path, folder: Path) -> list[Array]:
     """Pictures for ResNet-8 and MobileNetV2; else smooth random pictures, or normal values."""
     for word, scale, split, pictures in (
@@ -159,7 +144,7 @@ def test_noise_is_that_of_the_other_quantizer_at_most(name: str, tmp_path: Path)
     path = complete("data", "models", f"{name}.tflite")
     samples = samples_of(path, tmp_path)
     calibration, rest = ([x[k::2] for x in samples] for k in (0, 1))
-    signed = with_signature(path, tmp_path)
+    signed = for_quantizer(path, tmp_path)
     other = quantizer.Quantizer(str(signed))
     other.load_quantization_recipe(recipe.static_wi8_ai8())
     each = zip(*calibration, strict=True)
