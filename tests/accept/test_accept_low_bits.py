@@ -1,6 +1,7 @@
 """Files of litert-quantizer with weights of 2 and 4 bits: evaluated, trained, judged by LiteRT."""
 
 import io
+import os
 import subprocess
 import zipfile
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 from support.accept_data import complete
+from support.damaged_integers import fuzz_copies
 from support.judges import litert, random_inputs
 from support.paths import MODELS, ROOT
 from support.quantizer_files import for_quantizer
@@ -27,6 +29,8 @@ from odt.kernels.rows.opdef import Array
 pytestmark = pytest.mark.accept
 
 PYTHON = ROOT / ".venv" / "quantizer" / "bin" / "python"
+CASES = int(os.environ.get("ODT_ACCEPT_CASES", "20000"))  # of damaged files
+PART = 400
 # Names of recipes, which are functions of the quantizer's module with the ending _afp32 or none.
 RECIPES = (
     "dynamic_wi8c", "dynamic_wi4c", "dynamic_wi2c", "dynamic_wi8b32", "dynamic_wi4b32",
@@ -239,3 +243,23 @@ def test_files_that_litert_refuses_train(demo: Path, tmp_path: Path) -> None:
     run("train", path, "--data", demo, "--epochs", 2, "--seed", 1, "--export-tflite", out)
     assert np.mean(odt.predict(out, x).argmax(1) == labels) > 0.8
     assert abs(out.stat().st_size - path.stat().st_size) < 0.01 * path.stat().st_size
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the quantizer's files of a small CNN."""
+    folder = tmp_path_factory.mktemp("small")
+    real = odt.new_model("cnn", input_shape=(8, 8, 1), outputs=3, filters=[8], seed=1)
+    real.save(folder / "float.tflite")
+    x = np.random.default_rng(0).normal(size=(8, 8, 8, 1)).astype(np.float32)
+    quantize(for_quantizer(folder / "float.tflite", folder), x, folder, *RECIPES, REFUSED)
+    return folder
+
+
+@pytest.mark.parametrize("recipe", [*RECIPES, REFUSED])
+@pytest.mark.parametrize("part", range(-(-CASES // (len(RECIPES) + 1) // PART)))
+def test_damaged_files_give_answers_or_one_line(
+    recipe: str, part: int, small: Path, tmp_path: Path
+) -> None:
+    whole = (small / f"{recipe}.tflite").read_bytes()
+    fuzz_copies(whole, recipe, tmp_path, PART, seed=1000 + part)

@@ -156,8 +156,12 @@ def use(path: Path) -> None:
 
 def fuzz(kind: str, folder: Path, count: int, seed: int) -> None:
     """Uses damaged copies of a file of a kind."""
+    fuzz_copies(make(kind, folder), kind, folder, count, seed)
+
+
+def fuzz_copies(whole: bytes, kind: str, folder: Path, count: int, seed: int) -> None:
+    """Uses damaged copies of a file, whose kind is named in failures."""
     path = folder / "damaged.tflite"
-    whole = make(kind, folder)
     for k, data in enumerate(structures(whole, count, seed)):
         path.write_bytes(data)
         try:
