@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.normalize.unread import without_unread
-from odt.core.model.graph import LoweredGraph, Node, Tensor
+from odt.core.model.graph import ABSENT, LoweredGraph, Node, Tensor
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 NO_STATICS: Mapping[str, Array] = MappingProxyType({})
@@ -34,6 +34,11 @@ def node_of(
     """
     attrs = row_of(op).attrs(options, statics)
     return Node(op, tuple(inputs), tuple(outputs), options, origin, attrs)
+
+
+def permuted(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape of a transpose of a tensor."""
+    return tuple(shape[p] for p in perm)
 
 
 class GraphBuilder:
@@ -69,6 +74,16 @@ class GraphBuilder:
         inputs = (self.constant(at), x)
         self.nodes.append(node_of("SPLIT", inputs, parts, origin, {"axis": at}, num_splits=number))
         return parts
+
+    def transpose(self, x: int, perm: Sequence[int], origin: int, y: int = ABSENT) -> int:
+        """Adds a TRANSPOSE of tensor x; returns y, or a new tensor if that is absent."""
+        tensor, value = self.tensors[x], np.array(perm, np.int32)
+        if y == ABSENT:
+            name, shape = f"{tensor.name}/transposed", permuted(tensor.spec.shape, perm)
+            y = self.tensor(name, shape, tensor.spec)
+        inputs = x, self.constant(value)
+        self.nodes.append(node_of("TRANSPOSE", inputs, (y,), origin, {"perm": value}))
+        return y
 
     def view(self, x: int, y: int, origin: int) -> None:
         """Adds a RESHAPE from x to y."""

@@ -8,6 +8,7 @@ named after what they compute.
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,16 @@ from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class VolumeAttrs(ConvAttrs):
-    """A convolution of images, and stride and dilation along the depth."""
+    """A convolution of images, and stride, dilation and zeros along the depth."""
 
     depth_stride: int
     depth_dilation: int
+    depth_zeros: tuple[int, int] = field(default=(0, 0), kw_only=True)
 
     def depth(self, x: TensorSpec, w: TensorSpec) -> Axis:
         """Returns the geometry of the depth."""
-        return axis(x.shape[1], w.shape[0], self.depth_stride, self.depth_dilation, self.padding)
+        stride, dilation, zeros = self.depth_stride, self.depth_dilation, self.depth_zeros
+        return axis(x.shape[1], w.shape[0], stride, dilation, self.padding, zeros)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,81 +6,42 @@ all zeros, and summing them would take time proportional to T². A SPLIT_V has o
 concatenation of its parts' gradients.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from odt.core.lowering.binding import row_of
 from odt.core.lowering.graph_builder import GraphBuilder, node_of
+from odt.core.lowering.sources import SLICES, Part, part_of
 from odt.core.model.graph import Graph, LoweredGraph
-from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array, TensorSpec
-
-SLICES = ("SLICE", "STRIDED_SLICE")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Extent of a slice: entries [begin, end) of one axis and all entries of the other axes.
-
-    Attributes:
-        axis, begin, end: the axis, and its entries.
-        node: position of the slice among the nodes of the graph.
-    """
-
-    axis: int
-    begin: int
-    end: int
-    node: int
 
 
 def merge_slices(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Replaces two or more slices of one tensor by a SPLIT_V."""
     readers: dict[tuple[int, int], list[Part]] = {}
-    for k, node in enumerate(graph.nodes):
-        part = _part(graph, k) if node.op in SLICES else None
+    origins: dict[int, int] = {}  # slice → its origin
+    for node in graph.nodes:
+        part = part_of(graph.tensors, node, node.outputs[0]) if node.op in SLICES else None
         if part and part.axis > 0:  # axis 0 is the samples
-            readers.setdefault((node.inputs[0], part.axis), []).append(part)
-    splits: dict[int, tuple[int, list[Part]]] = {}  # position of the first slice → tensor and parts
-    slices = set[int]()  # positions of all slices that are replaced
+            readers.setdefault((part.x, part.axis), []).append(part)
+            origins[part.y] = node.origin
+    splits: dict[int, list[Part]] = {}  # the first of some slices → these slices
+    slices = set[int]()  # all slices that are replaced
     for (x, _), parts in readers.items():
         if _are_disjoint(parts, graph.tensors[x].spec):
-            positions = [part.node for part in parts]
-            splits[min(positions)] = x, _in_order(parts)
-            slices.update(positions)
+            splits[parts[0].y] = parts
+            slices.update(part.y for part in parts)
     if not splits:
         return graph
     builder = GraphBuilder(graph)
-    for k, node in enumerate(graph.nodes):
-        if k in splits:
-            x, parts = splits[k]
-            _split(builder, graph, x, parts)
-        elif k not in slices:
+    for node in graph.nodes:
+        y = node.outputs[0]
+        if y in splits:
+            _split(builder, splits[y], origins)
+        elif y not in slices:
             builder.nodes.append(node)
     return builder.graph()
-
-
-def _part(graph: LoweredGraph, k: int) -> Part | None:
-    """Returns the part that a node takes, if it slices one axis with step 1."""
-    node = graph.nodes[k]
-    x = graph.tensors[node.inputs[0]]
-    if x.data is not None:
-        return None
-    entries = row_of(node.op).forward.prepare(node.attrs, {"x": x.spec})["at"]
-    cuts, axis = [], 0
-    for entry in entries:
-        if entry is None:
-            continue
-        size = x.spec.shape[axis]
-        # Slices of a range are ranges; an index takes one entry, from the end if it is negative.
-        extent = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
-        if extent.step != 1 or not extent:
-            return None
-        if extent != range(size):
-            cuts.append(Part(axis, extent.start, extent.stop, k))
-        axis += 1
-    return cuts[0] if len(cuts) == 1 else None
 
 
 def _in_order(parts: Sequence[Part]) -> list[Part]:
@@ -98,9 +59,10 @@ def _are_disjoint(parts: Sequence[Part], x: TensorSpec) -> bool:
     )
 
 
-def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[Part]) -> None:
-    """Adds a SPLIT_V of tensor x, and a RESHAPE of each part to the shape of its slice."""
-    spec, axis = graph.tensors[x].spec, parts[0].axis
+def _split(builder: GraphBuilder, slices: Sequence[Part], origins: Mapping[int, int]) -> None:
+    """Adds a SPLIT_V of a tensor, and a RESHAPE of each part to the shape of its slice."""
+    parts, x, axis = _in_order(slices), slices[0].x, slices[0].axis
+    spec = builder.tensors[x].spec
     ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})
     sizes = np.diff(np.array(ends, np.int32))
     statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
@@ -108,9 +70,8 @@ def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[P
     tensors: dict[int, int] = {}  # first entry of a part → the part
     for begin, n in zip(ends[:-1], sizes.tolist(), strict=True):
         shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
-        tensors[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
-    origin = graph.nodes[min(p.node for p in parts)].origin
-    builder.nodes.append(node_of("SPLIT_V", inputs, tuple(tensors.values()), origin, statics))
+        tensors[begin] = builder.tensor(f"{builder.tensors[x].name}/part", shape, spec)
+    results = tuple(tensors.values())
+    builder.nodes.append(node_of("SPLIT_V", inputs, results, origins[slices[0].y], statics))
     for part in parts:
-        node = graph.nodes[part.node]
-        builder.view(tensors[part.begin], node.outputs[0], node.origin)
+        builder.view(tensors[part.begin], part.y, origins[part.y])

@@ -11,6 +11,7 @@ from odt.core.lowering.passes.merge_norms import merge_norms
 from odt.core.lowering.passes.merge_pads import merge_pads
 from odt.core.lowering.passes.merge_slices import merge_slices
 from odt.core.lowering.passes.merge_steps import merge_steps
+from odt.core.lowering.passes.merge_volumes import merge_volumes
 from odt.core.lowering.passes.move_activations_last import move_activations_last
 from odt.core.lowering.passes.push_transposes import push_transposes
 from odt.core.lowering.passes.replace_powers import replace_powers
@@ -24,6 +25,7 @@ Pass = Callable[[LoweredGraph, Graph], LoweredGraph]
 BEFORE_BATCHING: tuple[Pass, ...] = (
     replace_zeros_like,
     merge_steps,
+    merge_volumes,
     split_groups,
     move_activations_last,
 )

@@ -18,11 +18,9 @@ from dataclasses import replace
 from enum import Enum
 from operator import itemgetter
 
-import numpy as np
-
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.final_activation import final_logits
-from odt.core.lowering.graph_builder import GraphBuilder, node_of
+from odt.core.lowering.graph_builder import GraphBuilder, permuted
 from odt.core.lowering.normalize.unread import without_unread
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.errors import ShapeError
@@ -92,11 +90,6 @@ def is_view(shape: tuple[int, ...], perm: Perm) -> bool:
 def inverse(perm: Perm) -> Perm:
     """Returns the inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
-
-
-def permuted(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
-    """Returns the shape of a transpose of a tensor."""
-    return tuple(shape[p] for p in perm)
 
 
 def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, range]]:
@@ -280,9 +273,7 @@ class _TransposePusher(GraphBuilder):
         if is_view(self.tensors[x].spec.shape, perm):
             self.view(x, y, origin)
             return
-        value = np.array(perm, np.int32)
-        inputs = x, self.constant(value)
-        self.nodes.append(node_of("TRANSPOSE", inputs, (y,), origin, {"perm": value}))
+        self.transpose(x, perm, origin, y)
 
     def _permuted_like(self, i: int, shape: tuple[int, ...]) -> int:
         """Adds a tensor like `i` with permuted axes."""

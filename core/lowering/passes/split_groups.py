@@ -49,14 +49,9 @@ def groups_of(graph: Graph, node: Node) -> int:
 def _add_depthwise(builder: GraphBuilder, node: Node) -> None:
     """Adds a DEPTHWISE_CONV_2D whose filters are a TRANSPOSE of the node's."""
     x, w, *bias = node.inputs
-    perm, old = np.array((CHANNELS, 1, 2, FILTERS), np.int32), builder.tensors[w]
-    shape = [old.spec.shape[p] for p in perm]
-    filters = builder.tensor(f"{old.name}/transposed", shape, old.spec)
-    read = w, builder.constant(perm)
-    builder.nodes += [
-        node_of("TRANSPOSE", read, (filters,), node.origin, {"perm": perm}),
-        replace(node, op="DEPTHWISE_CONV_2D", inputs=(x, filters, *bias), options={}),
-    ]
+    filters = builder.transpose(w, (CHANNELS, 1, 2, FILTERS), node.origin)
+    inputs = x, filters, *bias
+    builder.nodes.append(replace(node, op="DEPTHWISE_CONV_2D", inputs=inputs, options={}))
 
 
 def _add_groups(builder: GraphBuilder, node: Node, number: int) -> None:
