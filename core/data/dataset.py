@@ -1,6 +1,7 @@
 """Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,15 @@ from odt.core.data.sample_weights import check_weights
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.registry import LOSSES
-from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_finite
+from odt.kernels.rows.lossdef import (
+    DISTRIBUTIONS,
+    FRACTIONS,
+    IGNORED,
+    LABELS,
+    Check,
+    LabelCheck,
+    check_finite,
+)
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 
@@ -22,6 +31,19 @@ def target_check(loss: str, output: TensorSpec) -> Check:
         output: spec of the model's output, whose last axis is the classes.
     """
     return LOSSES[loss].check(output)
+
+
+def _counted(column: Column, check: Check) -> Array | None:
+    """Returns the fraction of the labels of each sample that are not ignored; None if none is."""
+    if not isinstance(check, LabelCheck) or not check.ignores:
+        return None
+    counts: Array | None = None
+    for at, rows in column.blocks():
+        if rows.size and rows.min() < 0:
+            if counts is None:
+                counts = np.ones(column.length)
+            counts[at : at + len(rows)] = np.mean(rows >= 0, axis=1)
+    return counts
 
 
 class DataSet:
@@ -58,10 +80,6 @@ class DataSet:
         self.targets = tuple(targets)
         self.position_weights = tuple(position_weights)
         self.sample_weights = weights
-        self.weights: Weights | None = None
-        if weights is not None or position_weights:
-            scales = Scales.POSITIONS if position_weights else Scales.SAMPLES
-            self.weights = Weights(weights, scales)
         self.columns = columns = self.inputs + self.targets + self.position_weights
         self._target_checks = tuple(checks) or (check_finite,) * len(self.targets)
         self.checks = (
@@ -75,7 +93,18 @@ class DataSet:
         self.length = columns[0].length
         if not self.length:
             raise DataError(f"{columns[0].name}: must hold samples, but holds none.")
+        self.weights = self._find_weights()
         self.notes = tuple(note for c in columns for note in c.notes)
+
+    def _find_weights(self) -> Weights | None:
+        pairs = zip(self.targets, self._target_checks, strict=True)
+        counted = tuple(_counted(column, check) for column, check in pairs)
+        if all(counts is None for counts in counted):
+            counted = ()
+        scales = Scales.SAMPLES if self.sample_weights is not None else Scales.BATCH
+        if self.position_weights:
+            scales = Scales.POSITIONS
+        return Weights(self.sample_weights, scales, counted) if scales or counted else None
 
     def read(
         self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]
@@ -120,9 +149,12 @@ class DataSet:
             losses: name of each loss, and the spec of one sample of its output.
         """
         first: int | None = None
-        for _, labels in self._label_blocks(losses):
-            if labels is None:
+        for _, block in self._label_blocks(losses):
+            if block is None:
                 return None
+            labels = block[block != IGNORED]
+            if not labels.size:
+                continue
             if first is None:
                 first = labels[0].item()
             if (labels != first).any():  # np.unique would load numpy.ma
@@ -148,6 +180,15 @@ class DataSet:
                 yield at, None
                 return
             yield at, rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
+
+    def without_ignored(self) -> "DataSet":
+        """Returns the data set with labels that must all be classes."""
+        checks = [
+            replace(check, ignores=False) if isinstance(check, LabelCheck) else check
+            for check in self._target_checks
+        ]
+        weights = self.sample_weights, self.position_weights
+        return DataSet(self.inputs, self.targets, checks, *weights)
 
     def without_inputs(self) -> "DataSet":
         """Returns the data set with its targets only."""

@@ -1,6 +1,7 @@
 """Training and validation data from different files, numbered consecutively."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -24,10 +25,15 @@ class JoinedSamples:
     def __init__(self, first: Data, second: Data, border: int, length: int) -> None:
         self._first, self._second, self._border = first, second, border
         self.weights: Weights | None = None
-        scales = max(scales_of(first.weights), scales_of(second.weights))
-        if scales:
-            samples = _joined(first.weights, second.weights, border, length)
-            self.weights = Weights(samples, scales)
+        if first.weights or second.weights:
+            none = Weights(scales=Scales.BATCH)
+            a, b = first.weights or none, second.weights or none
+            counted = zip_longest(a.counted, b.counted)
+            self.weights = Weights(
+                _joined(a.samples, b.samples, border, length, np.float32),
+                max(a.scales, b.scales),
+                tuple(_joined(*pair, border, length, np.float64) for pair in counted),
+            )
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples, all from one source, into the arrays, one row each."""
@@ -54,12 +60,12 @@ class JoinedSamples:
 
 
 def _joined(
-    first: Weights | None, second: Weights | None, border: int, length: int
+    first: Array | None, second: Array | None, border: int, length: int, dtype: type
 ) -> Array | None:
-    """Returns the weights of the samples of both sources; None if neither has any."""
+    """Returns the factors of the samples of both sources, 1 by default; None if neither has any."""
     joined: Array | None = None
-    for weights, part in ((first, slice(border)), (second, slice(border, None))):
-        if weights is not None and weights.samples is not None:
-            joined = np.ones(border + length, np.float32) if joined is None else joined
-            joined[part] = weights.samples[: len(joined[part])]
+    for factors, part in ((first, slice(border)), (second, slice(border, None))):
+        if factors is not None:
+            joined = np.ones(border + length, dtype) if joined is None else joined
+            joined[part] = factors[: len(joined[part])]
     return joined

@@ -36,10 +36,13 @@ class Weights:
     Attributes:
         samples: weight of each sample by its number, (N,); None for 1.
         scales: what has a weight; `read` gives those of positions and values of each target.
+        counted: for each target the fraction of its labels in each sample that count, (N,), because
+            others are ignored; None, or no entry, for all.
     """
 
     samples: Array | None = None
     scales: Scales = Scales.SAMPLES
+    counted: tuple[Array | None, ...] = ()
 
 
 def scales_of(weights: Weights | None) -> Scales:

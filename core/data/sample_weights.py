@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import SampleOrder, Weights
+from odt.core.data.protocol import SampleOrder, Scales, Weights, scales_of
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -60,10 +60,10 @@ def check_weights(rows: Array) -> tuple[int, str] | None:
 
 def checksum(weights: Weights | None, positions: Sequence[Column]) -> str:
     """The CRC-32 of the weights of samples, and of positions; empty for none."""
-    if weights is None:
+    if scales_of(weights) is Scales.BATCH:
         return ""
     crc = 0
-    if weights.samples is not None:
+    if weights is not None and weights.samples is not None:
         crc = zlib.crc32(np.ascontiguousarray(weights.samples).data)
     for column in positions:
         for _, rows in column.blocks():
@@ -105,7 +105,8 @@ def class_weights(
         )
     if not isinstance(weights, str):
         return tuple(sorted((int(label), float(weight)) for label, weight in weights.items()))
-    values, counts = np.unique(labels[np.asarray(training)], return_counts=True)
+    of_training = labels[np.asarray(training)]
+    values, counts = np.unique(of_training[of_training >= 0], return_counts=True)
     balanced = counts.sum() / (len(values) * counts)
     return tuple(zip(values.tolist(), balanced.tolist(), strict=True))
 

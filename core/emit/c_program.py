@@ -21,6 +21,15 @@ C_TYPES = {
     "int64": "int64_t",
     "bool": "uint8_t",
 }
+COUNT_LABELS = """
+/* Returns the samples times the fraction of their labels that are not ignored, because not below 0.
+   Without any, losses are 0 for any number. */
+static double count_labels(const int32_t *labels, int64_t samples, int64_t each) {
+  int64_t counted = 0;
+  for (int64_t i = 0; i < samples * each; i++) counted += labels[i] >= 0;
+  return (double)(counted > 0 ? counted : 1) / (double)each;
+}
+"""
 STATE_HEADER = 32  # bytes: digest of the program, step, learning rate, random seed or zeros
 
 
@@ -260,6 +269,10 @@ def _memory(program: StepProgram, calls: CallWriter) -> Iterator[str]:
     yield "static int64_t step;"
     yield "static int is_ready;"
     yield "static int64_t batch; /* samples of the batch at hand */"
+    for k in program.labels:
+        yield f"static double counted_{k}; /* those with a label in target {k}; see count_labels */"
+    if program.labels:
+        yield from COUNT_LABELS.splitlines()
 
 
 def _update(program: StepProgram) -> Iterator[str]:
@@ -442,6 +455,9 @@ def _losses(
     """
     yield "  double sum = 0;"
     yield "  batch = samples;"
+    for k in program.labels:
+        each = passes[-1].targets[k].spec.size // passes[-1].most
+        yield f"  counted_{k} = count_labels(target_{k}, samples, {each});"
     lines = ["origin[2] = (uint64_t)at;"] if backward and program.origin else []
     lines.append(f"sum += {forward}({_micro_batch(passes)}, some);")
     if backward and program.adds is not None:

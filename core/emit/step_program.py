@@ -12,6 +12,7 @@ from odt.core.emit.refusals import check_step
 from odt.core.planning.computation import Computation
 from odt.core.planning.plan import Plan
 from odt.core.runtime.dropout_masks import bind_masks
+from odt.core.runtime.engine import Engine
 from odt.core.runtime.optimizer import Optimizer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.runtime.program import Program
@@ -23,6 +24,8 @@ from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.table import Row, Table
 from odt.kernels.native.updates import RowSums
+from odt.kernels.registry import LOSSES
+from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
 from odt.kernels.rows.term import Term, chosen
@@ -53,7 +56,8 @@ class Pass:
         backward: calls that compute gradients; they update the weights, or fill `sums`.
         inputs, targets: arrays to fill before.
         scales: place and value of the factor of each loss, to fill before; values may be of the
-            variable `batch`, the samples of the batch.
+            variable `batch`, the samples of the batch, or of `counted_k`, the samples of the batch
+            times the fraction of the labels of target k that are not ignored.
         losses: places of the losses, whose sum is the loss of the batch.
         outputs: the model's outputs.
     """
@@ -117,6 +121,7 @@ class StepProgram:
         learning_rate: the initial one.
         rate: the learning rate of a step, of the variables `rate`, which is `learning_rate` at
             first, and `step`.
+        labels: targets of which `counted_k` is needed.
         train, evaluate, predict: what the program does with a micro-batch, by number of samples;
             the last is for whole ones.
     """
@@ -135,6 +140,7 @@ class StepProgram:
     numbers: Sequence[Numbers]
     learning_rate: float
     rate: Term
+    labels: Sequence[int]
     train: Sequence[Pass]
     evaluate: Sequence[Pass]
     predict: Sequence[Pass]
@@ -180,8 +186,8 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
     if training.plan.masks or trainer.info.qas:  # which draw random numbers
         sums.append(Weights("origin of random numbers", origin))
     memory = [a.values for a in (*weights, *state, *sums)]
-    scales_of: Any = training.loss_scales  # which computes with terms as with numbers
-    scales = scales_of(Term("batch"), trainer.info.reduction)
+    labels = _ignored_labels(trainer)
+    scales = _scales(training, trainer.info.reduction, labels)
     updates = training.sums.calls_after_step() if sums else []
     train_arena, train = _passes(training.programs, size, memory, scales, origin)
     evaluate_arena, evaluate = _passes(evaluating.programs, size, memory, scales, origin)
@@ -202,10 +208,34 @@ def step_program(trainer: Trainer, path: str) -> StepProgram:
         numbers=_numbers(trainer.parameters),
         learning_rate=_first_rate(optimizer),
         rate=_rate(optimizer.schedule),
+        labels=labels,
         train=train,
         evaluate=evaluate,
         predict=predict,
     )
+
+
+def _ignored_labels(trainer: Trainer) -> list[int]:
+    """Returns the targets whose labels may be ignored in the mean of a batch."""
+    if trainer.info.reduction == "sum":
+        return []
+    losses = trainer.runtime.engine_of(TRAINING).computation.losses
+    return [k for k, loss in enumerate(losses) if LOSSES[loss.name].targets == LABELS]
+
+
+def _scales(engine: Engine, reduction: str, labels: Sequence[int]) -> list[Term | float]:
+    """Returns the factors of the losses; arguments as of `Engine.loss_scales`.
+
+    Args:
+        engine: engine of a training step.
+        reduction: sum_over_batch_size or sum.
+        labels: targets whose labels may be ignored.
+    """
+    scales_of: Any = engine.loss_scales  # which computes with terms as with numbers
+    scales: list[Term | float] = list(scales_of(Term("batch"), reduction))
+    for k in labels:
+        scales[k] = scales_of(Term(f"counted_{k}"), reduction)[k]
+    return scales
 
 
 def _weights(trainer: Trainer) -> list[Weights]:

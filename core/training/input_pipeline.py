@@ -97,8 +97,13 @@ class InputPipeline(Closing):
             future.exception()
         self._pending.clear()
         self.weights = weights = self._data.weights
-        if weights is not None and weights.samples is not None:
-            self.weights = replace(weights, samples=weights.samples[np.asarray(order)])
+        if weights is not None:
+            numbers = np.asarray(order)
+            self.weights = replace(
+                weights,
+                samples=None if weights.samples is None else weights.samples[numbers],
+                counted=tuple(a if a is None else a[numbers] for a in weights.counted),
+            )
         self._order, self._epoch, self._end = order, number, end
         self._current = -1
         first_batch = first // self._batch

@@ -4,6 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from types import MappingProxyType
 
 import numpy as np
@@ -88,6 +89,8 @@ class Pass:
         self.data = data
         self.order = order
         self.reduction = reduction
+        # A loss without backward is a mean over all labels that count, not over those of batches.
+        self._factors = None if engine.computation.backward else self._factors_of(order)
         self.metrics = new_totals(metrics)
         self._measured = (*self.metrics.values(), *totals.values())
         self.losses: list[float] = []
@@ -120,7 +123,10 @@ class Pass:
         """Runs a step; returns its loss."""
         engine = self.engine
         look = self._look()
-        scales = engine.loss_scales(samples, self.reduction)
+        factors = self._factors
+        if factors is None:
+            factors = self._factors_of(self.order[first : first + samples])
+        scales = _scaled(engine.loss_scales(samples, self.reduction), factors)
         batch = engine.schedule.batch
         if samples <= batch:
             return engine.run(samples, scales, _filler(self.data, self.order, first), look)
@@ -135,6 +141,9 @@ class Pass:
         ]
         engine.apply()
         return math.fsum(losses)
+
+    def _factors_of(self, numbers: SampleOrder) -> Sequence[float]:
+        return _label_factors(self.data, numbers, self.reduction)
 
     def result(self) -> Result:
         """Returns loss and metrics of the steps so far."""
@@ -199,7 +208,8 @@ def accumulate(
     Raises:
         TrainingError: if the loss is not finite.
     """
-    scales = [scale * s for s in engine.loss_scales(len(order), reduction)]
+    factors = _label_factors(data, order, reduction)
+    scales = [scale * s for s in _scaled(engine.loss_scales(len(order), reduction), factors)]
     try:
         return engine.accumulate(len(order), scales, _filler(data, order, 0), look)
     except NotFiniteError as e:
@@ -288,7 +298,7 @@ def evaluate(
         each: called for each sample; the engine must then run single samples.
         see_outputs: called for each micro-batch, by several threads at once.
     """
-    batch = engine.schedule.batch
+    batch, total = engine.schedule.batch, len(order)
     output = engine.computation.losses[0].output
     first = samples = 0  # of the batch that runs, in the loop below
 
@@ -303,14 +313,15 @@ def evaluate(
         y, t = program.outputs[output], program.targets[0]
         each(int(order[first + at]), loss, y.reshape(-1), t.reshape(-1))
 
+    end = len(order) if rest else len(order) // batch * batch
+    order = order[:end]
     run = Pass(
         engine, data, order, reduction, metrics, look if each or see_outputs else None, totals
     )
-    end = len(order) if rest else len(order) // batch * batch
     for first in range(0, end, batch):
         samples = min(batch, end - first)
         run.step(first, samples)
-        seen(first + samples, len(order))
+        seen(first + samples, total)
     return run.result()
 
 
@@ -339,13 +350,34 @@ def predict(
         yield [result[:samples] for result in results]
 
 
+def _label_factors(data: Data, numbers: SampleOrder, reduction: str) -> Sequence[float]:
+    """Returns the factors of the losses of samples with labels that are ignored; empty for 1.
+
+    A mean is over the labels that count, also if there are some more in one micro-batch than in
+    another.
+    """
+    if data.weights is None or not data.weights.counted or reduction == "sum":
+        return ()
+    at = np.asarray(numbers)
+    counts = (None if a is None else float(a[at].sum()) for a in data.weights.counted)
+    # Without any, the loss is 0 with any factor.
+    return [len(at) / count if count else 1.0 for count in counts]
+
+
+def _scaled(scales: Sequence[float], factors: Sequence[float]) -> Sequence[float]:
+    """Returns scales times factors; there may be fewer of these."""
+    if not factors:
+        return scales
+    return [s * f for s, f in zip_longest(scales, factors, fillvalue=1.0)]
+
+
 def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
     """Returns a function that fills programs with the batch that begins at `first`."""
 
     def fill(samples: Samples, at: int, count: int) -> None:
         numbers = order[first + at : first + at + count]
         weights = data.weights
-        if weights is None:
+        if weights is None or weights.scales is Scales.BATCH:
             data.read(numbers, samples.inputs, samples.targets)
             return
         scales = [scale.reshape(count, -1, copy=False) for scale in samples.scales]

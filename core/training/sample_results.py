@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.lossdef import IGNORED, LABELS
 from odt.kernels.rows.metricdef import FLAGS, NUMBERS, OutputForm
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -52,7 +52,8 @@ class SampleResults:
         if self.probability is None:
             return order
         assert self.true is not None, "samples with probabilities have classes"
-        return order[self.true[order] != self.predicted[order]]  # type: ignore[index]
+        are_wrong = (self.true != IGNORED) & (self.true != self.predicted)
+        return np.asarray(order[are_wrong[order]])
 
     def add(self, sample: int, loss: float, y: Array, t: Array) -> None:
         """Adds one sample.

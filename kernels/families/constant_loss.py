@@ -11,10 +11,10 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 def label_entropy(targets: Array, output: TensorSpec) -> float:
-    """Entropy of the frequencies of class numbers."""
-    labels = targets.ravel().astype(np.int64).clip(0, _classes(output) - 1)
-    counts = np.bincount(labels)
-    return _entropy(counts / counts.sum())
+    """Entropy of the frequencies of class numbers, without those that are ignored."""
+    labels = targets.ravel().astype(np.int64).clip(None, _classes(output) - 1)
+    counts = np.bincount(labels[labels >= 0])
+    return _entropy(counts / max(counts.sum(), 1))
 
 
 def distribution_entropy(targets: Array, output: TensorSpec) -> float:

@@ -5,11 +5,12 @@ x (N, …, K)    t (N, …) int32    scale (1,) or (R,), R runs of samples or po
 From logits: p = softmax(β x);  dx = scale β (p − onehot(t))
 From probabilities: p = x;      dx = −scale onehot(t) / max(p, 1e-20)
 Both are divided by the number of distributions of a sample, unless distributions are summed. Label
-smoothing takes a part ε from onehot(t) and adds ε / K to each class.
+smoothing takes a part ε from onehot(t) and adds ε / K to each class. A distribution with t = −1 is
+ignored: its loss and dx are 0. Scales of a mean are for the targets of the batch that count.
 
-Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Label smoothing is that
-of torch.nn.CrossEntropyLoss. Class numbers are checked when data is read; here, a number out of
-range is wrapped.
+Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Label smoothing and
+ignored targets are those of torch.nn.CrossEntropyLoss. Class numbers are checked when data is read;
+here, a number out of range is wrapped, and any below 0 is ignored.
 """
 
 import numpy as np
@@ -26,6 +27,7 @@ from odt.kernels.rows.lossdef import LABELS, Check, LabelCheck, LossDef, Rng
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec
 
 INT32 = np.dtype(np.int32)
+BOOL = np.dtype(np.bool_)
 INDEX = np.dtype(np.intp)
 
 
@@ -41,10 +43,11 @@ def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """Returns the workspace: row statistics, and the flat index in x of each target's class."""
+    """Returns the workspace: row statistics, and of each target its class's flat index in x."""
     spec = rows(attrs, s)["row"]
     flat = {"at": TensorSpec((spec.size,), INDEX), "first": TensorSpec((spec.size,), INDEX)}
-    return {"row": spec, "values": TensorSpec((spec.size,), spec.dtype), **flat}
+    ignored = TensorSpec((spec.size,), BOOL)
+    return {"row": spec, "values": TensorSpec((spec.size,), spec.dtype), **flat, "ignored": ignored}
 
 
 def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
@@ -56,12 +59,14 @@ def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
     return {**specs, "mean": specs["values"], **logs}
 
 
-def find(t: Array, classes: int, at: Array, first: Array) -> None:
-    """Computes at = row · K + class, the flat index of each target in x."""
+def find(t: Array, classes: int, at: Array, first: Array, ignored: Array) -> None:
+    """Computes at = row · K + class, the flat index of each target in x, and which are ignored."""
     first.fill(classes)
     first[0] = 0
     np.cumsum(first, out=first)
     np.copyto(at, t.reshape(-1, copy=False))
+    np.less(at, 0, out=ignored)
+    np.maximum(at, 0, out=at)
     np.add(at, first, out=at)
 
 
@@ -76,12 +81,13 @@ def forward(
     values: Array,
     at: Array,
     first: Array,
+    ignored: Array,
     divisor: int,
     p: Array | None = None,
     mean: Array | None = None,
     logs: Array | None = None,
 ) -> None:
-    find(t, x.shape[-1], at, first)
+    find(t, x.shape[-1], at, first, ignored)
     smoothing = attrs.label_smoothing
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
@@ -92,6 +98,7 @@ def forward(
             np.log(logs, out=logs)
             np.mean(logs.reshape(-1, x.shape[-1], copy=False), axis=1, out=mean)
             _mix(values, mean, smoothing)
+        np.copyto(values, 0, where=ignored)
         loss[0] = scaled_sum(values, scale, -divisor)
         return
     x2, p2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p))
@@ -105,6 +112,7 @@ def forward(
     np.divide(p2, row, out=p2)
     np.log(row, out=row)
     np.subtract(values, row.reshape(-1, copy=False), out=values)
+    np.copyto(values, 0, where=ignored)
     loss[0] = scaled_sum(values, scale, -divisor)
 
 
@@ -132,12 +140,13 @@ def grad_x(
     values: Array,
     at: Array,
     first: Array,
+    ignored: Array,
     divisor: int,
     p: Array | None = None,
 ) -> None:
     classes = dx.shape[-1]
     smoothing = attrs.label_smoothing
-    find(t, classes, at, first)
+    find(t, classes, at, first, ignored)
     flat = dx.reshape(-1, copy=False)
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=values, mode="clip")
@@ -150,16 +159,25 @@ def grad_x(
             flat.fill(0)
         np.put(flat, at, values, mode="clip")
         scale_gradient(dx, scale, -divisor)
+        _ignore(dx, ignored)
         return
     np.subtract(p, smoothing / classes, out=dx)
     np.take(flat, at, out=values, mode="clip")
     np.subtract(values, 1 - smoothing, out=values)
     np.put(flat, at, values, mode="clip")
     scale_gradient(dx, scale, divisor, attrs.beta)
+    _ignore(dx, ignored)
+
+
+def _ignore(dx: Array, ignored: Array) -> None:
+    """Sets the gradients of distributions that are ignored to 0."""
+    if ignored.any():
+        rows_of_dx = dx.reshape(-1, dx.shape[-1], copy=False)
+        np.copyto(rows_of_dx, 0, where=ignored[:, np.newaxis])
 
 
 def check_labels(output: TensorSpec) -> Check:
-    """Returns the check of class numbers: 0 to classes − 1."""
+    """Returns the check of class numbers: 0 to classes − 1, or −1 for a target to ignore."""
     return LabelCheck(output.shape[-1] if output.shape else 1)
 
 
@@ -183,7 +201,7 @@ LOSS = LossDef(
         compiled_back=compiled.LABELS_GRAD_X,
     ),
     formula="−log p of that class",
-    expects="class numbers, one for each distribution",
+    expects="class numbers, one for each distribution; −1 is ignored",
     target=target,
     targets=LABELS,
     check=check_labels,

@@ -29,6 +29,8 @@ FRACTIONS = "independent values from 0 to 1"
 VALUES = "values"
 LABELS = "integer labels"
 
+IGNORED = -1  # label of a target that counts in neither loss nor metrics
+
 
 def like_output(x: TensorSpec) -> TensorSpec:
     """Returns the spec of targets with one value for each element of the output."""
@@ -55,9 +57,15 @@ def _finite(rows: Array) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LabelCheck:
-    """Checks that labels are 0 to classes − 1."""
+    """Checks that labels are 0 to classes − 1, or IGNORED.
+
+    Attributes:
+        classes: number of classes.
+        ignores: whether targets may be ignored.
+    """
 
     classes: int
+    ignores: bool = True
 
     def __call__(self, rows: Array) -> tuple[int, str] | None:
         """Returns the first invalid row and the reason, or None."""
@@ -65,15 +73,20 @@ class LabelCheck:
             return None
         for k, row in enumerate(rows):
             for label in (row.min(), row.max()):
-                if not 0 <= label < self.classes:
-                    return k, f"labels must be 0 … {self.classes - 1}, but got {label}"
+                if not self._least <= label < self.classes:
+                    others = f", or {IGNORED} to ignore one" if self.ignores else ""
+                    return k, f"labels must be 0 … {self.classes - 1}{others}, but got {label}"
         raise AssertionError("no label is at fault")
 
     def _are_valid(self, rows: Array) -> bool:
         if rows.size <= FEW_LABELS:
             labels = rows.reshape(-1).tolist()
-            return bool(min(labels) >= 0 and max(labels) < self.classes)
-        return bool(rows.min() >= 0 and rows.max() < self.classes)
+            return bool(min(labels) >= self._least and max(labels) < self.classes)
+        return bool(rows.min() >= self._least and rows.max() < self.classes)
+
+    @property
+    def _least(self) -> int:
+        return IGNORED if self.ignores else 0
 
 
 def any_finite(output: TensorSpec) -> Check:

@@ -2,18 +2,18 @@
 
 A metric is accumulated over the batches of a pass from outputs y and targets t. Its value is
 computed over all samples together, for any batch size. The last axis of an output is the classes,
-as in the losses. Metrics process ROWS rows at a time, so that scratch memory does not grow with the
-batch.
+as in the losses. Metrics process some rows at a time, so that scratch memory does not grow with the
+batch, and leave out rows whose label is ignored.
 """
 
 from collections.abc import Callable, Iterator
 
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
+from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, IGNORED, LABELS
 from odt.kernels.rows.opdef import Array
 
-ROWS = 1024  # processed at a time
+ROWS, VALUES = 1024, 2**20  # processed at a time, at most
 
 # Forms of targets that metrics distinguish; LABELS is one, too.
 CLASS_ROWS = "rows with one value for each class"
@@ -112,11 +112,16 @@ class MeanMetric(Metric):
 
 
 def blocks(y: Array, t: Array, width: int) -> Iterator[tuple[Array, Array]]:
-    """Yields blocks of rows of `width` values of y, with the rows of t."""
+    """Yields blocks of rows of `width` values of y, with the rows of t, without ignored labels."""
     y = y.reshape(-1, width, copy=False)
     t = t.reshape(len(y), -1, copy=False)
-    for at in range(0, len(y), ROWS):
-        yield y[at : at + ROWS], t[at : at + ROWS]
+    rows = min(ROWS, max(VALUES // width, 1))
+    for at in range(0, len(y), rows):
+        outputs, targets = y[at : at + rows], t[at : at + rows]
+        if t.dtype.kind == "i" and targets.min() < 0:
+            counts = targets[:, 0] != IGNORED
+            outputs, targets = outputs[counts], targets[counts]
+        yield outputs, targets
 
 
 def labels_of(t: Array, form: OutputForm) -> Array:

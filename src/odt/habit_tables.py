@@ -52,7 +52,7 @@ CLASS_ARGUMENTS = {
         "from_logits": "Leave it out: the last operator of the model decides.",
         "reduction": "Pass `reduction=` to odt.Trainer.",
         "weight": "Pass `class_weight=` to Trainer.fit.",
-        "ignore_index": "Pass `sample_weight=` to Trainer.fit, with 0 where targets are ignored.",
+        "ignore_index": "Leave it out: targets of -1 are ignored.",
         "name": LEAVE_OUT,
     },
     "Callback": {

@@ -173,7 +173,7 @@ ROWS = {
     ),
     "a label out of range": Bad(
         TRAIN + " --loss sparse-categorical-crossentropy",
-        "sample 2: labels must be 0 … 9, but got 10",
+        "sample 2: labels must be 0 … 9, or -1 to ignore one, but got 10",
         labels(1, 2, 10),
     ),
     "a batch that no memory holds": Bad(
@@ -181,7 +181,7 @@ ROWS = {
         "memory: must be enough, but got: Unable to allocate",
     ),
     "a negative label": Bad(
-        TRAIN + " --loss sparse-categorical-crossentropy", "but got -1", labels(-1)
+        TRAIN + " --loss sparse-categorical-crossentropy", "but got -2", labels(-2)
     ),
     "a batch larger than the data": Bad(TRAIN + " --batch-size 65 --drop-last", "at most 64"),
     "a batch of none": Bad(TRAIN + " --batch-size 0", "batch-size", status=2),

@@ -1,20 +1,37 @@
 """sparse_categorical_crossentropy: reference and samples."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from odt.kernels.rows.opdef import Array, TensorSpec
 from op_db import INT32, OpInfo, Options, Refusal, Sample, positive
-from op_db.support.losses import LOGITS, PROBABILITIES, SCALE, cross_entropy
+from op_db.support.losses import (
+    LOGITS,
+    PROBABILITIES,
+    SCALE,
+    over_positions,
+    probabilities,
+    smoothed,
+)
 
 
 def sparse(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
-    return cross_entropy(o, i["x"], np.eye(i["x"].shape[-1])[i["t"]], i["scale"])
+    x, t = i["x"], i["t"]
+    dense = smoothed(o, np.eye(x.shape[-1])[t], x.shape[-1]) * (t >= 0)[..., np.newaxis]
+    return over_positions(o, -np.sum(dense * np.log(probabilities(o, x)), axis=-1), i["scale"])
 
 
 def labels(*shape: int) -> Array:
     return np.random.default_rng(3).integers(0, 4, shape).astype(np.int32)
+
+
+def ignored(sample: Sample, *places: int) -> Sample:
+    """The sample with some labels that are ignored."""
+    t = np.array(sample.inputs["t"])
+    t.ravel()[list(places)] = -1
+    return replace(sample, label=f"{sample.label}, ignored", inputs={**sample.inputs, "t": t})
 
 
 def by_class(label: str, shape: tuple[int, ...], runs: int = 0, **options: object) -> Sample:
@@ -42,6 +59,12 @@ INFO = OpInfo(
         by_class("logits, weighted positions", (2, 3, 4), 6, **LOGITS, beta=0.6),
         by_class("weighted positions, smoothed", (2, 3, 4), 6, **LOGITS, label_smoothing=0.2),
         by_class("probabilities, weighted", (3, 4), 3, **PROBABILITIES, label_smoothing=0.2),
+        ignored(by_class("logits", (3, 4), **LOGITS, beta=0.6), 1),
+        ignored(by_class("all logits", (3, 4), **LOGITS), 0, 1, 2),
+        ignored(by_class("probabilities", (3, 4), **PROBABILITIES), 0, 2),
+        ignored(by_class("smoothed", (2, 3, 4), **LOGITS, label_smoothing=0.2), 0, 4),
+        ignored(by_class("weighted positions", (2, 3, 4), 6, **LOGITS), 2, 3),
+        ignored(by_class("weighted", (3, 4), 3, **PROBABILITIES, label_smoothing=0.2), 2),
     ),
     large=by_class("large", (512, 1024), **LOGITS),
     also_large=(by_class("large, weighted", (512, 1024), 512, **LOGITS, label_smoothing=0.1),),

@@ -1,6 +1,7 @@
 /* Softmax, log-softmax and cross-entropy of logits. */
 
 #include <math.h>
+#include <string.h>
 
 #include "loops.h"
 #include "team.h"

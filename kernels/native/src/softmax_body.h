@@ -96,10 +96,11 @@ typedef struct {
   int64_t by_row;
 } F(label_job);
 
-/* The class of row r. Labels are checked when data is read; others stay inside of the row. */
+/* The class of row r; below 0 if the row is ignored. Labels are checked when data is read; others
+   stay inside of the row. */
 static inline int64_t F(label)(const F(label_job) * j, int64_t r) {
   int64_t k = j->t[r];
-  return k < 0 ? 0 : k < j->classes ? k : j->classes - 1;
+  return k < j->classes ? k : j->classes - 1;
 }
 
 static void F(label_entropy_part)(void *job, int part, int parts) {
@@ -108,13 +109,15 @@ static void F(label_entropy_part)(void *job, int part, int parts) {
   for (int k = (int)chunk_begin(SUMS, part, parts); k < chunk_begin(SUMS, part + 1, parts); k++)
     for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
       const float *x = j->x + r * n;
+      int64_t label = F(label)(j, r);
       float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
-      float entropy = x[F(label)(j, r)] * j->beta - max - logf(sum);
+      if (label < 0) continue;
+      float entropy = x[label] * j->beta - max - logf(sum);
       j->totals[k] += j->by_row ? j->scale[r] * entropy : entropy;
     }
 }
 
-/* p = softmax(β x) row by row; loss = −Σ scale log p of the class t. */
+/* p = softmax(β x) row by row; loss = −Σ scale log p of the class t, where t is not below 0. */
 void F(label_entropy)(const float *x, const int32_t *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor) {
   F(label_job) j = {x, t, p, 0, {0}, rows, classes, beta, divisor, scale, by_row};
@@ -130,14 +133,19 @@ static void F(label_entropy_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n;
     float *dx = j->dx + r * n;
+    int64_t label = F(label)(j, r);
+    if (label < 0) {
+      memset(dx, 0, sizeof(float) * (size_t)n);
+      continue;
+    }
     if (j->by_row) factor = j->scale[r] / j->divisor * j->beta;
     IVDEP
     for (int64_t k = 0; k < n; k++) dx[k] = p[k] * factor;
-    dx[F(label)(j, r)] -= factor;
+    dx[label] -= factor;
   }
 }
 
-/* dx = scale β (p − 1 at the class t); dx may be p. */
+/* dx = scale β (p − 1 at the class t), or 0 where t is below 0; dx may be p. */
 void F(label_entropy_back)(const float *p, const int32_t *t, const float *scale, float *dx,
                            int64_t rows, int64_t classes, int64_t by_row, float beta,
                            float divisor) {

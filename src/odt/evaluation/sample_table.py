@@ -56,7 +56,7 @@ class SampleTable:
         pair = results.true[sample], results.predicted[sample]
         if results.probability is None:
             return str(sample), *(f"{value:.6g}" for value in pair), *last
-        names = (self._names[k] if self._names else str(k) for k in pair)
+        names = (self._names[k] if self._names and k >= 0 else str(k) for k in pair)
         return str(sample), *names, f"{results.probability[sample]:.4f}", *last
 
     def rows(self) -> Iterator[tuple[str, ...]]:

@@ -116,6 +116,7 @@ class Steps:
             DataError: if shapes or dtypes do not match the model.
         """
         data = trainer.session.open(_alone(batch.x), _alone(batch.y), batch.weights)
+        data = data.without_ignored()  # `ignore_index` of the loss says which label is
         self._last = self._bound = None
         if batch.arguments is not None and data.weights is None:
             self._forms = forms
