@@ -102,8 +102,8 @@ PAGES = {
         "read, make, cut, quantize and write model files",
         (
             *("load_model", "Model", "TensorInfo", "NodeInfo", "new_model", "replace_head", "cut"),
-            *("join", "lora", "quantize", "QuantizedModel", "LayerNoise", "read_training_info"),
-            *("write_circle_plus", "remove_training_info", "TrainingInfo"),
+            *("convert_gguf", "join", "lora", "quantize", "QuantizedModel", "LayerNoise"),
+            *("read_training_info", "write_circle_plus", "remove_training_info", "TrainingInfo"),
         ),
     ),
     "planning": Page(

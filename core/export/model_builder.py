@@ -3,18 +3,21 @@
 The models use only operators that both formats have.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from odt.core.formats.flatbuffer.data_at_end import with_data_at_end
 from odt.core.formats.flatbuffer.operator_options import options_table
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.schema_tables import TABLES_OF, code_of, fields_of, pack
+from odt.kernels.rows.opdef import Array
 from odt.schemas.circle import ENUMERATIONS
 
+LARGE = 4096  # bytes of a buffer whose data `chunks` does not copy
 FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version
 
 
@@ -100,6 +103,13 @@ class ModelBuilder:
         if a.dtype in (np.float64, np.int64) and not isinstance(values, np.ndarray):
             a = a.astype(np.float32 if a.dtype == np.float64 else np.int32)
         return self.add_tensor(a.shape, a.dtype.name, name, self.add_buffer(a.tobytes()))
+
+    def add_stored(self, shape: Sequence[int], kind: str, name: str, data: Array) -> int:
+        """Adds a constant of a type of the schema, which NumPy may lack, with its bytes."""
+        self.model.buffers.append(table("Buffer", data=data))
+        i = self.add_tensor(shape, name=name, buffer=len(self.model.buffers) - 1)
+        self.graph.tensors[i].type = code_of("TensorType", kind)
+        return i
 
     def add_weight(self, shape: Sequence[int], fan_in: int, name: str = "") -> int:
         """Adds a float32 constant, drawn as in He et al. for RELU: variance 2 / fan_in."""
@@ -197,6 +207,14 @@ class ModelBuilder:
         builder = flatbuffers.Builder(1024)
         builder.Finish(pack(builder, "Model", tables, self.file_format), self.identifier)
         return bytes(builder.Output())
+
+    def chunks(self, *outputs: int) -> Iterator[bytes | memoryview]:
+        """Returns the file in parts; data of large buffers comes last, and is not copied."""
+        buffers = {k: b.data for k, b in enumerate(self.model.buffers) if b.data is not None}
+        large = {k: data for k, data in buffers.items() if data.nbytes >= LARGE}
+        for k in large:
+            self.model.buffers[k].data = np.empty(0, np.uint8)
+        return with_data_at_end(self.build(*outputs), large)
 
     def write(self, path: str | Path, *outputs: int) -> None:
         """Writes the file."""

@@ -66,6 +66,7 @@ _FROM_KERAS = (
 _FROM_SAVED = (
     'Convert it with TensorFlow: tf.lite.TFLiteConverter.from_saved_model("{path}").convert().'
 )
+_FROM_GGUF = "Convert it, if it is a language model: odt convert {path} model.circle."
 _FROM_TORCH = (
     "Convert its module with PyTorch: pip install tico; "
     'tico.convert(module.eval(), example_inputs).save("model.circle").'
@@ -131,7 +132,7 @@ _SIGNATURES = (  # offset, bytes, kind
         b"PAR1",
         FileKind("a Parquet file", _DATA, "Export it as CSV, and convert that to data files."),
     ),
-    (0, b"GGUF", FileKind("a GGUF file", _WEIGHTS)),
+    (0, b"GGUF", FileKind("a GGUF file", _FROM_GGUF)),
     (0, b"\x7fELF", FileKind("a program or library")),
     (0, b"MZ\x90\0", FileKind("a program or library")),
     (0, NPY, _NUMPY),

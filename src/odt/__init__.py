@@ -23,6 +23,7 @@ PUBLIC = {
     "load_model": "odt.models.model",
     "read_training_info": "odt.models.model",
     "new_model": "odt.models.creation",
+    "convert_gguf": "odt.models.language",
     "replace_head": "odt.models.transfer",
     "lora": "odt.models.transfer",
     "quantize": "odt.models.quantization",

@@ -45,6 +45,7 @@ from odt.losses import *
 from odt.models.creation import new_model as new_model
 from odt.models.cutting import cut as cut
 from odt.models.cutting import join as join
+from odt.models.language import convert_gguf as convert_gguf
 from odt.models.model import Model as Model
 from odt.models.model import NodeInfo as NodeInfo
 from odt.models.model import TensorInfo as TensorInfo

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support.gguf_files import tiny_llama
 from support.paths import MLP_SM, TESTS
 from write_api_page import EXAMPLES, FOLDER, INTRODUCTION, PAGES, pages
 
@@ -78,6 +79,7 @@ def test_examples_run(
     shutil.copy(MLP_SM / "model.circle", "model.circle")
     shutil.copy(TESTS / "golden" / "onnx" / "mlp.onnx", "model.onnx")
     shutil.copytree(run, "runs/first")
+    Path("model.gguf").write_bytes(tiny_llama("floats"))
     names: dict[str, Any] = {}
     exec(INTRODUCTION.split("```python")[1].split("```")[0], names)
     exec(EXAMPLES[name], names)

@@ -24,6 +24,7 @@ from odt.errors import ModelError
 from odt.kernels.rows.opdef import Array
 
 MAGIC = b"GGUF"
+ENTRY = "GGUF"  # of the metadata of converted models: the metadata of the file, without tensors
 VERSION = 3
 ALIGNMENT = "general.alignment"  # of tensors
 DEFAULT_ALIGNMENT = 32

@@ -100,7 +100,7 @@ KINDS: Mapping[str, tuple[bytes, str, str]] = {
     "saved_model.pb": (message((1, 1), (2, b"graph")), "a saved_model.pb", "from_saved_model"),
     "frozen": (GRAPH_DEF, "a TensorFlow graph", "from_frozen_graph"),
     "safetensors": (safetensors(), "a safetensors file", "from its framework"),
-    "gguf": (b"GGUF\3\0\0\0" + bytes(64), "a GGUF file", "from its framework"),
+    "gguf": (b"GGUF\3\0\0\0" + bytes(64), "a GGUF file", "odt convert "),
     "npy": (npy(), "a NumPy file", "give it as samples"),
     "npz": (zipped("x.npy"), "a NumPy file", "give it as samples"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(64), "an image", "give it as samples"),
