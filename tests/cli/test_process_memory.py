@@ -3,11 +3,15 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.paths import GOLDEN
+
+import odt
+from odt.training.session import EXPORT, process_nbytes
 
 MODEL = str(GOLDEN / "mnist/model.circle")
 RUN = """
@@ -27,9 +31,9 @@ from odt.cli.main import main
 from odt.training import session
 
 count, before = session.process_nbytes, set()
-def counted():
+def counted(*models):
     before.update(sys.modules)
-    return count()
+    return count(*models)
 session.process_nbytes = counted
 try:
     main(sys.argv[1:])
@@ -117,3 +121,18 @@ def test_a_budget_counts_all_modules(option: str, name: str, tmp_path: Path) -> 
         [sys.executable, "-c", LATE, *map(str, line)], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(NO_PROC, reason="only Linux has /proc")
+def test_pages_of_the_model_are_counted_once(tmp_path: Path) -> None:
+    """Those that were read before are not in the process and in the forecast, too."""
+    path = tmp_path / "m.tflite"
+    odt.new_model("mlp", input_shape=(784,), outputs=10, hidden=(4000,)).save(path)
+    size = path.stat().st_size
+    for name in EXPORT:
+        import_module(name)
+    with odt.Trainer(path, loss="mse", batch_size=1, memory_budget=10**9) as t:
+        before = process_nbytes(t.session.recipe.model)
+        assert all(np.isfinite(values).all() for values in t.model.parameters.values())
+        assert process_nbytes() > before + 0.9 * size
+        assert t.session.build().process < before + 0.2 * size

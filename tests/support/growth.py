@@ -1,5 +1,6 @@
 """Measures the memory of a command in a separate process."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ except SystemExit:
     pass
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
 """
+ROOM = 1_000_000  # bytes by which processes of one command differ
 
 
 def grown(*arguments: object) -> tuple[str, int]:
@@ -42,6 +44,20 @@ def grown(*arguments: object) -> tuple[str, int]:
 def start_nbytes() -> int:
     """Returns the resident bytes of a process that has imported what training imports."""
     return grown("train", "--help")[1]
+
+
+def least_budget(factor: float, *arguments: object) -> int:
+    """Returns the bytes of the smallest budget that `odt train` names.
+
+    Args:
+        factor: how many times the memory of training, beside that of the process before it.
+        arguments: arguments of `odt train`.
+    """
+    line = [sys.executable, "-c", MEASURED, "train", *map(str, arguments)]
+    line += ["--memory-budget", "1MB"]
+    refused = subprocess.run(line, capture_output=True, text=True, check=False).stderr
+    least, process = map(float, re.findall(r"(?:at least|modules take) ([\d.]+)MB", refused)[-2:])
+    return round((process + (least - process) * factor) * 1e6) + ROOM
 
 
 def takes_as_predicted(

@@ -135,7 +135,7 @@ def check(
     source = model if isinstance(model, Model) else Model(file_of(model))
     lowered = lowered_of(source)
     lines = _Lines(show)
-    process = process_nbytes()
+    process = process_nbytes(lowered.file)
     check_signature(lowered.file)
     refused = lowered.graphs.unsupported
     if refused:

@@ -12,6 +12,7 @@ from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.data import dataset
 from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.model import Model as File
 from odt.core.options.session_options import SessionOptions
 from odt.core.options.training_options import BATCH
 from odt.core.recipe.prepare import Recipe
@@ -279,7 +280,7 @@ class Session(Closing):
                     import_module("numpy.random")  # 7 MB of the process
                 for name in EXPORT:
                     import_module(name)
-                process = process_nbytes()
+                process = process_nbytes(self.recipe.model)
                 exported = 0 if other_target() else self.recipe.export_nbytes
             self._engine = core = engine.Trainer(
                 graphs,
@@ -469,6 +470,13 @@ class Session(Closing):
             self._engine.close()
 
 
-def process_nbytes() -> int:
-    """Returns the bytes of the process that will train, before it does; 0 for a C program."""
+def process_nbytes(model: File | None = None) -> int:
+    """Returns the bytes of the process that will train, before it does; 0 for a C program.
+
+    Args:
+        model: the model, if it has been read. Pages of its file, of which a forecast counts those
+            that training reads, are released.
+    """
+    if model is not None:
+        model.release_pages()
     return 0 if other_target() else resident_nbytes()
