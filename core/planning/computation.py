@@ -105,7 +105,8 @@ class Plans:
         self.stored = stored or {}
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         self._files = mapped_files(t.data for t in self.graph.tensors)
-        self._plans: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+        self._plans: dict[tuple[Computation, int], Plan] = {}
+        self._placed: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
         self._in_sums: dict[tuple[Computation, int, frozenset[str]], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
 
@@ -114,15 +115,24 @@ class Plans:
         """The graph as in the file."""
         return self.graphs.graph
 
+    def plan(self, computation: Computation, batch: int) -> Plan:
+        """Returns the plan for a number of samples."""
+        key = (computation, batch)
+        if key not in self._plans:
+            self._plans[key] = self._make(computation, batch)
+        return self._plans[key]
+
+    def _make(self, computation: Computation, batch: int) -> Plan:
+        plan = computation.plan(self.graphs.at(batch))
+        return with_stored_integers(plan, self.stored) if self.stored else plan
+
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""
         key = (computation, batch)
-        if key not in self._plans:
-            plan = computation.plan(self.graphs.at(batch))
-            if self.stored:
-                plan = with_stored_integers(plan, self.stored)
-            self._plans[key] = (plan, plan_memory(plan))
-        return self._plans[key]
+        if key not in self._placed:
+            plan = self.plan(computation, batch)
+            self._placed[key] = plan, plan_memory(plan)
+        return self._placed[key]
 
     def in_sums(
         self, computation: Computation, batch: int, parameters: frozenset[str]
@@ -132,7 +142,7 @@ class Plans:
         if not parameters:
             return self.at(computation, batch)
         if key not in self._in_sums:
-            plan = computed_in_sums(self.at(computation, batch)[0], parameters)
+            plan = computed_in_sums(self.plan(computation, batch), parameters)
             self._in_sums[key] = plan, plan_memory(plan)
         return self._in_sums[key]
 
@@ -146,7 +156,8 @@ class Plans:
 
     def keep(self, sizes: Collection[int]) -> None:
         """Frees the plans for other numbers of samples, which were made to choose among them."""
-        self._plans = {key: plans for key, plans in self._plans.items() if key[1] in sizes}
+        self._plans = {key: plan for key, plan in self._plans.items() if key[1] in sizes}
+        self._placed = {key: plans for key, plans in self._placed.items() if key[1] in sizes}
         self._in_sums = {key: plans for key, plans in self._in_sums.items() if key[1] in sizes}
         self._verified &= self._plans.keys()
 
@@ -169,9 +180,9 @@ def usual_plan(
     """
     samples = several_samples(plans.graphs, batch, micro_batch, workers)
     try:
-        return plans.at(training, max(samples, 1))[0]
+        return plans.plan(training, max(samples, 1))
     except UnsupportedError:
-        return plans.at(training, plans.graphs.file_batch)[0]
+        return plans.plan(training, plans.graphs.file_batch)
 
 
 def usual_schedule(

@@ -108,6 +108,11 @@ def plan_memory(
     return MemoryPlan(offsets, nbytes, separate, blocks)
 
 
+def separate_nbytes(plan: Plan) -> int:
+    """Returns the bytes of the values of a plan's arena without reuse of memory."""
+    return sum([aligned(plan.nbytes[name]) for name in lifetimes(plan)])
+
+
 def nbytes_of_one(plan: Plan, memory: MemoryPlan) -> int:
     """Returns the bytes of the arena for one sample; with many blocks, those alive at once.
 

@@ -62,7 +62,7 @@ class StepPlans:
         """
         self.plans, self.computation, self.schedule = plans, computation, schedule
         size = schedule.micro_batch
-        plan = plans.at(computation, size)[0]
+        plan = plans.plan(computation, size)
         rows = table_sums(plan, schedule, tables) if tables else {}
         self.sums = gradient_sums(plan, schedule, keep=keep, in_parts=in_parts, tables=rows)
         if whole and schedule.workers > 1 and self.sums.immediate:  # workers would update parts
@@ -118,7 +118,7 @@ class StepPlans:
     def _in_blocks_and_sums(self, samples: int) -> tuple[Plan, MemoryPlan]:
         if not (self.has_blocks or self.sums.tables):
             return self.plans.in_sums(self.computation, samples, self.sums.in_calls)
-        plan = by_rows(self.plans.at(self.computation, samples)[0], self.sums.tables)
+        plan = by_rows(self.plans.plan(self.computation, samples), self.sums.tables)
         plan = self._with_blocks(plan)
         plan = computed_in_sums(plan, self.sums.in_calls)
         return plan, plan_memory(plan)

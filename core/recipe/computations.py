@@ -77,7 +77,7 @@ def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo
     """
     if not info.qas and not any(t.holds_integers for t in plans.graph.tensors):
         return plans
-    plan, _ = plans.at(training, plans.graphs.file_batch)
+    plan = plans.plan(training, plans.graphs.file_batch)
     trained = [plan.values[name].tensor for name in plan.parameters]
     integers = [i for i, tensor in enumerate(plan.graph.tensors) if tensor.holds_integers]
     frozen = [i for i in integers if i not in trained]

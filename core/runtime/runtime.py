@@ -61,7 +61,7 @@ class Runtime(Closing):
         self._step_plans: dict[int, StepPlans] = {}
         self._nbytes = self._largest(planned)
         self._arenas = [make_arena(self._nbytes) for _ in range(schedule.workers)]
-        plan, _ = plans.at(computations[0], size)
+        plan = plans.plan(computations[0], size)
         specs = sample_specs(plan.graph, computations[0].losses, size)
         self.input_specs, self.output_specs = specs.input_specs, specs.output_specs
         self.losses, self.target_specs = specs.losses, specs.target_specs

@@ -113,9 +113,9 @@ def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
     """Returns the plan for several samples, which shows nodes that mix samples, if there is one."""
     size = plans.graphs.file_batch
     try:
-        return plans.at(computation, 2 * size)[0]
+        return plans.plan(computation, 2 * size)
     except UnsupportedError:
-        return plans.at(computation, size)[0]
+        return plans.plan(computation, size)
 
 
 class FrozenCache(Closing):

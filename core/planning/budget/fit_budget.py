@@ -8,8 +8,8 @@ from odt.core.planning.budget.forecast import Forecast, forecast, tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.plan import Plan
+from odt.core.planning.rewrites.choose_dropped import choose_dropped
 from odt.core.planning.rewrites.compress import choose_digests
-from odt.core.planning.rewrites.recompute import choose_dropped
 from odt.core.planning.rewrites.reorder import choose_order
 from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 from odt.core.planning.schedule import Schedule, available_cores
@@ -86,10 +86,12 @@ def fit_budget(
     room = budget - process
     if unchanged.peak <= room:
         return unchanged
+    least = unchanged.peak
     if unchanged.packed:
         without_packing = replace(forecast(plans, computations, info, unpacked), cache=reserve)
         if without_packing.peak <= room:
             return without_packing
+        least = min(least, without_packing.peak)
     schedules = [unpacked] if usual.why else list(_schedules(usual, micro_batch, workers))
     available = room - reserve
     best: Forecast | None = None
@@ -97,15 +99,11 @@ def fit_budget(
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
         separate = Plans(plans.graphs, plans.stored)
         for rewrite in _rewrites(separate, computations, info, schedule, available):
+            least = min(least, rewrite.peak + reserve)
             if rewrite.peak <= available and (best is None or _seconds(rewrite) < _seconds(best)):
                 best = rewrite
     if best is None:
-        least = min(
-            rewrite.peak
-            for schedule in schedules
-            for rewrite in _rewrites(plans, computations, info, schedule, 0)  # all rewrites
-        )
-        raise _too_small(budget, least, batch, reserves or {}, process)
+        raise _too_small(budget, least - reserve, batch, reserves or {}, process)
     return replace(best, cache=reserve)
 
 
@@ -160,11 +158,15 @@ def _rewrites(
     if compressed.peak <= budget:
         return
     targets = [int(available * margin) for margin in MARGINS]
+    before = frozenset[str]()
     for dropped in choose_dropped(_plan_of(compressed), targets):
+        if dropped == before:  # also too much for this target
+            continue
+        before = dropped
         with_recomputation = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(with_recomputation, computations, info, schedule, searched=True)
         yield rewritten
-        if rewritten.peak <= budget or not available:  # 0 bytes: the first choice drops all
+        if rewritten.peak <= budget:
             return
 
 

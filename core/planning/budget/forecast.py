@@ -6,7 +6,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_sums import TableRule, table_rule
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
-from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.memory import MemoryPlan, separate_nbytes
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
 from odt.core.planning.step_plans import StepPlans
@@ -125,7 +125,7 @@ def forecast(
         searched: whether the plan results from a search.
     """
     size = schedule.micro_batch
-    plan, without_blocks = plans.at(computations[0], size)
+    plan = plans.plan(computations[0], size)
     runs = [plan]
     frozen = 0
     if computations[0].begin:
@@ -163,7 +163,7 @@ def forecast(
         slots=sum(spec.nbytes for spec in slots) + averages,
         gradients=steps[0].sums.nbytes(plan, schedule.workers),
         arena=schedule.workers * max(each.arena_nbytes for each in steps),
-        separate=schedule.workers * without_blocks.separate,
+        separate=schedule.workers * separate_nbytes(plan),
         constants=_constants(runs),
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)

@@ -52,7 +52,7 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
     tables = {d.parameter for d in forecast.running.deliveries.values() if d.by_rows}
     with_rows = recomputed
     if tables:
-        plan, _ = plans.at(computation, schedule.micro_batch)
+        plan = plans.plan(computation, schedule.micro_batch)
         with_rows = plan_memory(by_rows(plan, tables)).nbytes
     in_blocks = plan_memory(in_arena(forecast.running)).nbytes
     repeated = len(forecast.plan.entries) - len(digested.entries)

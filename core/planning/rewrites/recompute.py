@@ -6,14 +6,29 @@ until its last reader, so no call is repeated twice. A repeated call runs before
 reads are updated, because backward visits the nodes in reverse order.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from odt.core.planning.cost import call_seconds
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region
 
-Replay = list[tuple[int, bool]]  # entries of the plan; True for a repeated forward call
+
+class Repeat(NamedTuple):
+    """A forward call that is repeated.
+
+    Attributes:
+        before: entry of the backward phase before which it is repeated.
+        call: entry that is repeated.
+    """
+
+    before: int
+    call: int
 
 
 def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
@@ -23,188 +38,123 @@ def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
         plan: plan of a training step.
         dropped: values of the forward phase; all results of a call are dropped together.
     """
-    return _Rewriter(plan).plan(_Droppable(plan).order(dropped))
+    values = TouchedValues(plan)
+    return _Rewriter(plan).plan(values.repeats(values.calls(dropped)))
 
 
-def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str]]:
-    """Chooses values to drop, so that at most `target` bytes are alive at once, at low cost.
+class TouchedValues:
+    """What the entries of a training plan read and write in the arena.
 
-    Repeatedly drops the value that frees the most bytes at the peak per second of recomputation,
-    until the peak fits or nothing helps. Then values that need not have been dropped are saved
-    again.
+    Values have numbers here. A view has the number of the value that it views.
 
-    Args:
-        plan: plan of a training step.
-        targets: falling numbers of bytes; there is a choice for each.
+    Attributes:
+        plan: the plan.
+        forward: number of entries of the forward phase.
+        names, sizes: name and bytes of each value.
+        reads: values that each entry reads.
+        writes: values that each entry writes, also workspace.
+        writer: entry that writes each value; -1 for inputs.
+        maker: the same for values that are written in the forward phase; -1 for others.
+        readers: entries that read each value, in order.
+        first_later: first entry of the backward phase that reads a value, by saved value.
     """
-    droppable = _Droppable(plan)
-    bytes_per_second = droppable.bytes_per_second()
-    dropped: set[str] = set()
-    useless: set[str] = set()
-    most, at = droppable.most_alive(dropped)
-    for target in targets:
-        while most > target:
-            candidates = [
-                n
-                for n in droppable.saved_only_for_later(dropped, at)
-                if n in bytes_per_second and n not in useless
-            ]
-            if not candidates:
-                break
-            name = max(candidates, key=bytes_per_second.__getitem__)
-            new_most, place = droppable.most_alive({*dropped, name})
-            if new_most > most:
-                useless.add(name)
-                continue
-            dropped.add(name)
-            most, at = new_most, place
-        needed = set(dropped)
-        for name in sorted(dropped, key=lambda n: (bytes_per_second[n], n)):
-            if droppable.most_alive(needed - {name})[0] <= max(most, target):
-                needed.remove(name)
-        yield frozenset(needed)
-
-
-class _Droppable:
-    """The values of a training plan that may be dropped, and the bytes alive without them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.forward = plan.forward_entries
-        self.reads: list[set[str]] = []
-        self.writes: list[set[str]] = []
+        in_arena = (Region.ARENA, Region.INPUT)
+        values = [v for v in plan.values.values() if v.base is None and v.region in in_arena]
+        self.names = [value.name for value in values]
+        self.sizes = [value.spec.nbytes for value in values]
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self.reads: list[list[int]] = []
+        self.writes: list[list[int]] = []
         for entry in plan.entries:
-            if isinstance(entry, Delivery):
-                self.reads.append(self._roots((entry.gradient,)))
-                self.writes.append(set())
+            if isinstance(entry, Call):
+                self.reads.append(self.of(entry.values(entry.reads)))
+                self.writes.append(self.of(entry.values((*entry.writes, *entry.workspace))))
             else:
-                self.reads.append(self._roots(entry.values(entry.reads)))
-                self.writes.append(self._roots(entry.values((*entry.writes, *entry.workspace))))
-        self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
-        self.needs = [[self.maker[n] for n in names if n in self.maker] for names in self.reads]
-        later = set().union(*self.reads[self.forward :])
-        self.saved = [n for n in self.maker if n in later]  # in the order of the steps, for ties
-        self.sizes = {
-            name: v.spec.nbytes
-            for name, v in plan.values.items()
-            if v.base is None and v.region in (Region.ARENA, Region.INPUT)
-        }
+                self.reads.append(self.of((entry.gradient,)))
+                self.writes.append([])
+        self.writer = [-1] * len(values)
+        self.readers: list[list[int]] = [[] for _ in values]
+        for k, (reads, writes) in enumerate(zip(self.reads, self.writes, strict=True)):
+            for v in reads:
+                self.readers[v].append(k)
+            for v in writes:
+                self.writer[v] = k
+        self.maker = [k if k < self.forward else -1 for k in self.writer]
+        self.first_later: dict[int, int] = {}
+        for v, readers in enumerate(self.readers):
+            later = readers[bisect_left(readers, self.forward) :]
+            if later and self.maker[v] >= 0:
+                self.first_later[v] = later[0]
+
+    def of(self, names: Iterable[str]) -> list[int]:
+        """Returns the numbers of values, without those that need no memory in the arena."""
+        roots = dict.fromkeys(map(self.plan.root, names))
+        return [self._numbers[root] for root in roots if root in self._numbers]
+
+    def calls(self, names: Iterable[str]) -> set[int]:
+        """Returns the calls of the forward phase that make values."""
+        return {self.maker[v] for v in self.of(names) if self.maker[v] >= 0}
+
+    def bytes_per_second(self) -> dict[int, float]:
+        """Returns the bytes freed per second of recomputation, the most first.
+
+        Values that may not be dropped are left out.
+        """
+        losses = {self.maker[v] for v in self.of(self.plan.losses)}
+        rates = {}
+        # In the order of the calls, for ties.
+        for v in sorted(self.first_later, key=lambda v: (self.maker[v], self.names[v])):
+            if self.maker[v] not in losses:
+                call = self.plan.entries[self.maker[v]]
+                assert isinstance(call, Call), "calls make values"
+                rates[v] = self.sizes[v] / call_seconds(self.plan, call)
+        return dict(sorted(rates.items(), key=itemgetter(1), reverse=True))
+
+    def repeats(self, dropped: Collection[int]) -> list[Repeat]:
+        """Returns the calls that are repeated if the results of some calls are dropped, in order.
+
+        A call is repeated before the first entry of the backward phase that reads a result which
+        was dropped, or with the first repeated call that reads a result which is not saved.
+        """
+        before: dict[int, int] = {}
+        for c in dropped:
+            later = [self.first_later[v] for v in self.writes[c] if v in self.first_later]
+            if later:
+                before[c] = min(later)
+        for c in range(self.forward - 1, -1, -1):  # after all calls that read its results
+            k = before.get(c)
+            if k is None:
+                continue
+            for v in self.reads[c]:
+                made = self.maker[v]
+                if made >= 0 and (made in dropped or v not in self.first_later):
+                    before[made] = min(before.get(made, k), k)
+        return sorted(Repeat(k, c) for c, k in before.items())
 
     @cached_property
-    def overlays(self) -> list[list[tuple[str, str]]]:
+    def overlays(self) -> dict[int, list[tuple[int, int]]]:
         """Pairs of a result and an operand that it may overlay, by entry."""
-        return [_overlays(self.plan, e) if isinstance(e, Call) else [] for e in self.plan.entries]
+        overlays: dict[int, list[tuple[int, int]]] = {}
+        for k, entry in enumerate(self.plan.entries):
+            may_alias = entry.kernel.may_alias if isinstance(entry, Call) else ()
+            if not (isinstance(entry, Call) and may_alias):
+                continue
+            for written in entry.writes:
+                read = (n for n in entry.reads if (written, n) in may_alias)
+                pair = self.of(entry.arrays[n] for n in (written, *islice(read, 1)))
+                if len(pair) == 2 and self.sizes[pair[0]] <= self.sizes[pair[1]]:
+                    overlays.setdefault(k, []).append((pair[0], pair[1]))
+        return overlays
 
-    def _roots(self, names: Iterable[str]) -> set[str]:
-        roots = {self.plan.root(n) for n in names}
-        return {n for n in roots if self.plan.values[n].region in (Region.ARENA, Region.INPUT)}
-
-    def bytes_per_second(self) -> dict[str, float]:
-        """Returns the bytes freed per second of recomputation, by value that may be dropped."""
-        rates = {}
-        for name in self.saved:
-            call = self.plan.entries[self.maker[name]]
-            assert isinstance(call, Call)
-            if not self.writes[self.maker[name]].intersection(self.plan.losses):
-                rates[name] = self.sizes[name] / call_seconds(self.plan, call)
-        return rates
-
-    def order(self, dropped: Collection[str]) -> Replay:
-        """Returns the plan's entries; repeated calls precede the first entries that need them."""
-        dropped_calls = {self.maker[name] for name in dropped if name in self.maker}
-        saved = set(self.saved)
-        order = [(k, False) for k in range(self.forward)]
-        repeated_calls: set[int] = set()
-        for k in range(self.forward, len(self.plan.entries)):
-            repeated = dropped_calls.intersection(self.needs[k]) - repeated_calls
-            pending = list(repeated)
-            while pending:
-                for name in self.reads[pending.pop()]:
-                    c = self.maker.get(name, -1)
-                    is_saved = name in saved and c not in dropped_calls
-                    if c >= 0 and not is_saved and c not in repeated_calls and c not in repeated:
-                        repeated.add(c)
-                        pending.append(c)
-            order += [(c, True) for c in sorted(repeated)]
-            repeated_calls |= repeated
-            order.append((k, False))
-        return order
-
-    def replay_lifetimes(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
-        """Returns first and last place of each value in a replay, recomputed ones separately."""
-        lifetimes: dict[tuple[str, bool], tuple[int, int]] = {}
-        repeated_calls: set[int] = set()
-        for place, (k, repeated) in enumerate(order):
-            if repeated:
-                repeated_calls.add(k)
-            for name in self.reads[k]:
-                key = (name, self.maker.get(name, -1) in repeated_calls)
-                lifetimes[key] = (lifetimes.get(key, (0, 0))[0], place)
-            for name in self.writes[k]:
-                lifetimes[(name, repeated)] = (place, place)
-        for name in self.plan.losses:
-            lifetimes[(name, False)] = (lifetimes[(name, False)][0], len(order) - 1)
-        for name in self.plan.read_after_forward:
-            key = (self.plan.root(name), False)
-            if key in lifetimes:
-                first, last = lifetimes[key]
-                lifetimes[key] = (first, max(last, self.forward))
-        return lifetimes
-
-    def most_alive(self, dropped: Collection[str]) -> tuple[int, int]:
-        """Returns the most bytes alive at once, and the place in the replay."""
-        order = self.order(dropped)
-        replay_lifetimes = self.replay_lifetimes(order)
-        change = [0] * (len(order) + 1)
-        for (name, _), (first, last) in replay_lifetimes.items():
-            change[first] += self.sizes[name]
-            change[last + 1] -= self.sizes[name]
-        alive, most, at = 0, 0, 0
-        repeated_calls: set[int] = set()
-        for place, (k, repeated) in enumerate(order):
-            if repeated:
-                repeated_calls.add(k)
-            alive += change[place]
-            overlaid = 0
-            for written, read in self.overlays[k]:
-                key = (read, self.maker.get(read, -1) in repeated_calls)
-                if replay_lifetimes[key][1] == place and self.sizes[written] <= self.sizes[read]:
-                    overlaid += self.sizes[written]
-            if alive - overlaid > most:
-                most, at = alive - overlaid, place
-        return most, at
-
-    def saved_only_for_later(self, dropped: Collection[str], at: int) -> list[str]:
-        """Returns values that are saved at a place of the replay only for a later place.
-
-        To drop others would not help there: the entry at this place touches them, a later forward
-        call needs them, or an earlier backward call has read them already.
-        """
-        order = self.order(dropped)
-        before: set[str] = set()
-        for k, _ in order[: at + 1]:
-            before |= self.writes[k]
-        excluded = self.reads[order[at][0]] | self.writes[order[at][0]] | set(dropped)
-        after: set[str] = set()
-        for k, repeated in order[at + 1 :]:
-            if k < self.forward and not repeated:
-                excluded |= self.reads[k]
-            after |= self.reads[k]
-        for k, repeated in order[self.forward : at]:
-            if not repeated:
-                excluded |= self.reads[k]
-        return [n for n in self.saved if n in before and n in after and n not in excluded]
-
-
-def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
-    """Returns pairs of a result of a call and an operand that it may overlay."""
-    pairs = []
-    for written in call.writes:
-        for read in call.reads:
-            if (written, read) in call.kernel.may_alias:
-                pairs.append((plan.root(call.arrays[written]), plan.root(call.arrays[read])))
-                break
-    return [(w, r) for w, r in pairs if plan.values[r].region in (Region.ARENA, Region.INPUT)]
+    @cached_property
+    def lasts(self) -> list[int]:
+        """The last entry that touches each value."""
+        touched = zip(self.readers, self.writer, strict=True)
+        return [readers[-1] if readers else max(k, 0) for readers, k in touched]
 
 
 class _Rewriter:
@@ -215,11 +165,12 @@ class _Rewriter:
         self.values = dict(plan.values)
         self.copies: dict[str, str] = {}
 
-    def plan(self, order: Replay) -> Plan:
-        """Returns the plan with the entries of a replay; repeated calls write to copies."""
+    def plan(self, repeats: Sequence[Repeat]) -> Plan:
+        """Returns the plan with repeated calls, which write to copies."""
         entries: list[Call | Delivery] = []
-        for k, repeated in order:
-            entry = self.old.entries[k]
+        usual = ((k, entry, False) for k, entry in enumerate(self.old.entries))
+        again = ((k, self.old.entries[c], True) for k, c in repeats)
+        for _, entry, repeated in merge(again, usual, key=itemgetter(0)):
             if isinstance(entry, Delivery) or not (repeated or self.copies):
                 entries.append(entry)
                 continue

@@ -1,7 +1,7 @@
 """Plans rewritten to use less memory: reordered, activations compressed or recomputed."""
 
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.recompute import recompute
@@ -31,15 +31,15 @@ class RewrittenPlans(Plans):
         super().__init__(plans.graphs, plans.stored)
         self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
-        self._rewritten: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+
+    def _make(self, computation: Computation, batch: int) -> Plan:
+        plan = self.usual.plan(computation, batch)
+        if not computation.backward:
+            return plan
+        return recompute(use_digests(reorder(plan, self.order), self.digests), self.dropped)
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        usual = self.usual.at(computation, batch)
+        """Returns the plan for a number of samples, and its memory plan."""
         if not computation.backward:
-            return usual
-        key = (computation, batch)
-        if key not in self._rewritten:
-            plan = use_digests(reorder(usual[0], self.order), self.digests)
-            plan = recompute(plan, self.dropped)
-            self._rewritten[key] = plan, plan_memory(plan)
-        return self._rewritten[key]
+            return self.usual.at(computation, batch)
+        return super().at(computation, batch)

@@ -76,6 +76,6 @@ def costs_on(board: Board, forecast: Forecast, training: Computation) -> Costs:
     frozen = 0.0
     if training.begin:
         part = Computation(end=training.begin)
-        frozen_plan, _ = forecast.plans.at(part, schedule.micro_batch)
+        frozen_plan = forecast.plans.plan(part, schedule.micro_batch)
         frozen = batch_seconds(frozen_plan) / schedule.batch
     return Costs(step, forward / schedule.batch, frozen)

@@ -436,7 +436,7 @@ def _reserves(
     samples: int,
 ) -> dict[str, int]:
     """Returns the bytes that training takes besides its plans, by keys of LEAVE_OUT."""
-    plan, _ = plans.at(training, plans.graphs.file_batch)
+    plan = plans.plan(training, plans.graphs.file_batch)
     tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
     best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
     teacher = session.teacher

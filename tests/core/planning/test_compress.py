@@ -9,8 +9,9 @@ from support.rewriting import GRAPHS, plan_of, trained
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Plan
+from odt.core.planning.rewrites.choose_dropped import choose_dropped
 from odt.core.planning.rewrites.compress import choose_digests, use_digests
-from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.verify import faults
 from odt.kernels.geometry.pool_geometry import PoolAttrs
 from odt.kernels.native import library

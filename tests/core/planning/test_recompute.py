@@ -1,15 +1,19 @@
 """Activations that are dropped and computed again: the same numbers in less memory."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from support.networks import Net
 from support.rewriting import GRAPHS, plan_of, trained
 
+from odt.core.planning.lifetimes import lifetimes_without_overlays, live_bytes
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Call, Plan
-from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.rewrites import choose_dropped as module
+from odt.core.planning.rewrites.choose_dropped import Replay, choose_dropped
+from odt.core.planning.rewrites.recompute import TouchedValues, recompute
 from odt.core.planning.verify import faults
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import TensorSpec
@@ -96,3 +100,39 @@ def test_a_weight_is_delivered_after_all_that_is_made_again_with_it() -> None:
         "1 NOT_EQUAL recomputed"
     ]
     assert not faults(less, plan_memory(less))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_search_counts_the_bytes_of_the_rewritten_plan(name: str) -> None:
+    plan = plan_of(GRAPHS[name](), 4)
+    values = TouchedValues(plan)
+    rng = np.random.default_rng(0)
+    made = [values.names[v] for v in values.first_later]
+    saved = sorted(set(made).difference(plan.losses))
+    for count in (0, 1, 2, len(saved) // 2, len(saved)):
+        dropped = [str(name) for name in rng.choice(saved, count, replace=False)]
+        less = recompute(plan, dropped)
+        alive = live_bytes(less, lifetimes_without_overlays(less))
+        assert Replay(values, values.calls(dropped)).most == max(alive)
+
+
+def test_a_deep_model_is_evaluated_fewer_times_than_it_has_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = Net()
+    y = net.input(1, 40)
+    for _ in range(200):
+        y = net.add("TANH", (net.add("SIN", (net.dense(y, 40),), (1, 40)),), (1, 40))
+    plan = plan_of(net.graph(y), 4)
+    replays = 0
+
+    class Counted(Replay):
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal replays
+            replays += 1
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(module, "Replay", Counted)
+    dropped = next(choose_dropped(plan, [plan_memory(plan).nbytes // 2]))
+    assert len(dropped) > 100
+    assert replays < len(dropped) / 4

@@ -6,8 +6,9 @@ from support.rewriting import GRAPHS, plan_of, stored, trained
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Delivery, Plan
+from odt.core.planning.rewrites.choose_dropped import choose_dropped
 from odt.core.planning.rewrites.compress import choose_digests, use_digests
-from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.rewrites.reorder import _Segments, choose_order, entry_name, reorder
 from odt.core.planning.verify import faults
 from odt.kernels.native.library import is_available

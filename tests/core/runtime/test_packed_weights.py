@@ -79,7 +79,7 @@ def test_the_bits_are_those_of_weights_packed_in_each_run(
 @pytest.mark.parametrize(("m", "w", "packs"), [(2, 2, True), (6, 2, False), (SAMPLES, 1, False)])
 def test_they_are_packed_if_workers_have_several_runs(m: int, w: int, packs: bool) -> None:
     with Trainer(network(), info(SAMPLES), micro_batch=m, workers=w) as t:
-        plan = t._plans.at(t._runs[TRAINING], m)[0]
+        plan = t._plans.plan(t._runs[TRAINING], m)
         shapes = {plan.values[name].spec.shape for name in packed_weights(plan)}
         assert shapes == {(40, 3, 3, 16), (24, 3, 3, 5), (32, 1, 1, 24), (32, 1, 1, 32), (48, 32)}
         said = forecast(t._plans, t._runs, t.info, t.runtime.schedule)
