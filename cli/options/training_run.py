@@ -114,7 +114,7 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     """Checks that the weights can be exported; warns if training would write nothing."""
     exports = options.exports.paths
     is_onnx = trainer.model.format == ONNX
-    if exports or options.run.run_dir:
+    if exports.keys() - {ADAPTERS} or options.run.run_dir:
         # An ONNX model is converted to the other formats, each of which is checked. Other models
         # are checked for their own format alone, which None stands for.
         formats: list[str | None] = [kind for kind in exports if kind in FORMATS and is_onnx]

@@ -63,7 +63,7 @@ def graph_with_frozen(checkpoint: Checkpoint, where: str, graphs: LoweredGraphs)
             )
         if not checkpoint.is_nominal and not np.array_equal(checkpoint.arrays[k], data):
             i = constants[entry.tensor]
-            tensors[i] = replace(tensors[i], data=checkpoint.arrays[k])
+            tensors[i] = tensors[i].with_values(checkpoint.arrays[k])
     if all(new is old for new, old in zip(tensors, graphs.graph.tensors, strict=True)):
         return graphs.graph
     return replace(graphs.graph, tensors=tuple(tensors))

@@ -126,7 +126,7 @@ def _new_buffers(model: Model, dequantized: DequantizedGraph) -> Iterator[NewBuf
     Tensors of no values, such as the intermediate ones of an int8 LSTM, have no bytes to replace.
     """
     for i, stored in dequantized.stored.items():
-        values = dequantized.graph.tensors[i].data
+        values = dequantized.graph.tensors[i].real
         assert values is not None
         if values.size:
             yield NewBuffer((model.place(stored),), values.astype("<f4").tobytes())

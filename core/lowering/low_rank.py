@@ -114,7 +114,7 @@ class AdaptedGraph:
         values = {i: a for i, a in weights.items() if i not in self.trained}
         adapters = self.trained_adapters(weights)
         for adapter in adapters.members:
-            base = values.get(adapter.tensor, self.graph.tensors[adapter.tensor].data)
+            base = values.get(adapter.tensor, self.graph.tensors[adapter.tensor].real)
             assert base is not None
             product = adapter.b.astype(np.float64) @ adapter.a
             if _is_transposed(self.graph, adapter.tensor):

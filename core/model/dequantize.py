@@ -1,8 +1,9 @@
 """Dequantizes weights stored as float16, bfloat16, integers or sparse in models of floats.
 
-Such weights have four forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
-CAST, a constant of integers read by a hybrid operator, or a sparse constant, usually read by a
-DENSIFY. In the graph all become float32 constants. Trained weights can be exported in the form of
+Such weights have five forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
+CAST, a constant of integers read by a hybrid operator, a sparse constant, usually read by a
+DENSIFY, or a constant in blocks of GGML. In the graph all become float32 constants; those in blocks
+keep their bytes, and do not train. Other trained weights can be exported in the form of
 the file: with new integers and new scales, with values at the same places, or both. Weights of 2
 and 4 bits train rounded, as those beside quantized activations do: rounding to 4 or 16 numbers
 afterwards would lose what they learned.
@@ -30,6 +31,7 @@ from odt.core.model.packed_integers import (
 from odt.core.model.quantization_rules import check_constants, has_quantized_activations
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
+from odt.kernels.geometry.block_formats import BLOCK_FORMATS
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -61,8 +63,9 @@ class DequantizedGraph:
 
     @property
     def note(self) -> str:
-        """A note for the user; empty if nothing was dequantized."""
-        if not self.stored:
+        """A note for the user; empty if nothing that may train was dequantized."""
+        count = sum(not self.graph.tensors[i].is_in_blocks for i in self.stored)
+        if not count:
             return ""
         if self.activations:
             return (
@@ -70,7 +73,7 @@ class DequantizedGraph:
                 "exported with the same types, or as a float32 model with `float_weights=True`."
             )
         return (
-            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, bfloat16, "
+            f"{self.graph.name}: {count} weights are stored as float16, bfloat16, "
             "integers or sparse; they train as float32 and are exported in their stored form with "
             "new scales, or as float32 with `float_weights=True`."
         )
@@ -119,6 +122,9 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         replacements.add(into)
         return into
 
+    for i in in_blocks(model.graph):
+        tensors[i] = _blocks(model, i)
+        replaced[i] = i
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
         if single and (node.op in CONVERSIONS or _casts_bfloat16(graph, node)):
@@ -134,6 +140,41 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return DequantizedGraph(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+
+
+def in_blocks(graph: Graph) -> list[int]:
+    """Returns the constants of a file that are in blocks of GGML."""
+    constants = ((i, t.spec.dtype.names) for i, t in enumerate(graph.tensors) if t.data is not None)
+    return [i for i, names in constants if names and names[0] in BLOCK_FORMATS]
+
+
+def _blocks(model: Model, i: int) -> Tensor:
+    """Returns a float32 constant whose data are blocks of the file.
+
+    Raises:
+        ModelError: if blocks do not fill it, or it has other bytes.
+    """
+    tensor = model.graph.tensors[i]
+    (name,) = tensor.spec.dtype.names or ("",)
+    decoder, shape = BLOCK_FORMATS[name], tensor.spec.shape
+    nbytes = decoder.stored_nbytes(shape)
+    where = f"{model.path}: {model.graph.label(i)}"
+    if nbytes is None:
+        raise ModelError(
+            f"{where}: the last axis of a tensor of {name} must be a multiple of {decoder.values}, "
+            f"but got {shape}."
+        )
+    assert tensor.data is not None
+    if tensor.data.nbytes != nbytes:
+        raise ModelError(
+            f"{where}: its {name} blocks need {nbytes} bytes, but got {tensor.data.nbytes}."
+        )
+    return replace(
+        tensor,
+        spec=TensorSpec(shape, FLOAT32),
+        decoder=decoder,
+        constant_reason=f"in blocks of {name}",
+    )
 
 
 def weight_quantization(tensor: Tensor, first: Quantization) -> WeightQuantization:
@@ -157,7 +198,8 @@ def as_stored(
         Values by tensor of the file, and the quantizations of the tensors of integers.
 
     Raises:
-        UnsupportedError: for weights of hybrid operators whose zero point is not 0.
+        UnsupportedError: for weights in blocks, and for those of hybrid operators whose zero point
+            is not 0.
     """
     values: dict[int, Array] = {}
     quantizations: dict[int, Quantization] = {}
@@ -167,6 +209,12 @@ def as_stored(
             continue
         i = dequantized.stored[tensor]
         quantization, sparsity = _scales(model, i), model.sparsity.get(i)
+        if dequantized.graph.tensors[tensor].is_in_blocks:
+            raise UnsupportedError(
+                f"{model.path}: {model.graph.label(i)}: its blocks must stay as they are, since "
+                "rounding to blocks again loses most of what adapters learn, but got new values. "
+                "Keep the adapters in a file of their own, or give `float_weights=True`."
+            )
         if quantization is None:
             if is_bfloat16(model.graph.tensors[i]):
                 values[i] = to_bfloat16(a)

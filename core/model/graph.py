@@ -5,7 +5,7 @@ Indices are those of the file; tensors that `lower` adds have larger indices.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NewType, Protocol
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 from odt.core.model.onnx import Layout
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
+from odt.kernels.geometry.block_formats import BlockFormat
+from odt.kernels.geometry.decoders import Decoder, decoded
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import TensorSpec
 
@@ -33,8 +35,8 @@ class Tensor:
         name: name in the file; may be empty, need not be unique.
         spec: shape and dtype in the file; the batch is usually 1.
         signature: shape with −1 for entries that the file leaves open.
-        data: values of a constant, a read-only view of the file; None for an activation. A weight
-            that is integers in memory has those of the file here.
+        data: values of a constant, a read-only view of the file; None for an activation. A float32
+            weight that is in memory as the file stores it has its integers or blocks here.
         buffer: index of a constant's buffer in the file. Tensors with the same buffer have equal
             values in the file, and are nevertheless separate weights.
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
@@ -46,6 +48,7 @@ class Tensor:
             state of a recurrent layer"; empty for a weight (core/lowering/constants).
         quantization: how the file stores a float32 weight, which nodes read rounded to its
             integers, or an input of integers; None for other tensors.
+        decoder: computes the values from `data`; None if `data` has the values.
         places: positions in the flat constant of the values that the file stores, if it is sparse:
             all other values are 0, also in training; None for other tensors.
         aliases: names of an input or output in the signature.
@@ -66,6 +69,7 @@ class Tensor:
     formula: bool = False
     constant_reason: str = ""
     quantization: WeightQuantization | None = None
+    decoder: Decoder | None = None
     places: np.ndarray[Any, Any] | None = None
     aliases: tuple[str, ...] = ()
     entry: int | None = None
@@ -90,16 +94,20 @@ class Tensor:
         return f"{'axes' if len(axes) > 1 else 'axis'} {', '.join(axes)}" if axes else ""
 
     @property
-    def holds_integers(self) -> bool:
-        """Whether `data` holds the integers of a weight."""
-        return self.data is not None and self.data.dtype != self.spec.dtype
+    def is_in_blocks(self) -> bool:
+        """Whether it is a weight in blocks of GGML, which does not train."""
+        return isinstance(self.decoder, BlockFormat)
 
     @property
     def real(self) -> np.ndarray[Any, Any] | None:
-        """The values of a constant, dequantized if `data` holds their integers."""
-        if self.data is None or self.quantization is None or not self.holds_integers:
+        """The values of a constant, decoded if `data` holds them in another form."""
+        if self.data is None or self.decoder is None:
             return self.data
-        return self.quantization.real(self.data, self.spec.shape)
+        return decoded(self.decoder, self.data, self.spec.shape)
+
+    def with_values(self, values: np.ndarray[Any, Any]) -> "Tensor":
+        """Returns a constant with other values, in the shape and dtype of its spec."""
+        return replace(self, data=values, decoder=None)
 
     @property
     def scalar(self) -> np.ndarray[Any, Any] | None:

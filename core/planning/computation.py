@@ -20,7 +20,7 @@ from odt.core.planning.schedule import (
     choose_schedule,
     several_samples,
 )
-from odt.core.planning.stored_integers import with_stored_integers
+from odt.core.planning.stored_weights import with_stored_weights
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
@@ -88,22 +88,28 @@ class Plans:
 
     Attributes:
         graphs: the graph, lowered for the numbers of samples.
-        stored: weights that are integers in memory, by tensor.
+        stored: weights that do not train, and are in memory as the file stores them.
+        integers: quantizations of weights that train as integers.
     """
 
     def __init__(
         self,
         graph: Graph | LoweredGraphs,
-        stored: Mapping[int, WeightQuantization] | None = None,
+        stored: Collection[int] | None = None,
+        integers: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Makes an empty collection of plans.
 
         Args:
             graph: graph as in the file, or lowered graphs that others share.
-            stored: weights that are integers in memory, by tensor.
+            stored: weights that do not train, and are in memory as the file stores them; None for
+                all weights that the graph has so.
+            integers: quantizations of weights that train as integers.
         """
-        self.stored = stored or {}
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
+        if stored is None:
+            stored = [i for i, t in enumerate(self.graph.tensors) if t.decoder]
+        self.stored, self.integers = stored, integers or {}
         self._files = mapped_files(t.data for t in self.graph.tensors)
         self._plans: dict[tuple[Computation, int], Plan] = {}
         self._placed: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
@@ -115,6 +121,10 @@ class Plans:
         """The graph as in the file."""
         return self.graphs.graph
 
+    def of(self, graphs: LoweredGraphs) -> "Plans":
+        """Returns new plans of a graph with the same tensors, whose weights are stored alike."""
+        return Plans(graphs, self.stored, self.integers)
+
     def plan(self, computation: Computation, batch: int) -> Plan:
         """Returns the plan for a number of samples."""
         key = (computation, batch)
@@ -124,7 +134,7 @@ class Plans:
 
     def _make(self, computation: Computation, batch: int) -> Plan:
         plan = computation.plan(self.graphs.at(batch))
-        return with_stored_integers(plan, self.stored) if self.stored else plan
+        return with_stored_weights(plan, self.stored, self.integers)
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""

@@ -12,13 +12,15 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, FILE
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_integers import can_store
+from odt.core.planning.stored_weights import can_store
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
+from odt.kernels.geometry.decoders import BYTE, IntegerDecoder
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 
 # Bytes of float weights that do not train from which integers save memory: the calls that compute
 # real numbers, one in the forward and one in the backward phase, take about 20 KB.
@@ -69,24 +71,26 @@ def training_and_validation(
     return training, replace(training, losses=losses, backward=False, outputs=True)
 
 
-def with_integer_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
-    """Returns plans in which quantized weights are integers.
+def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:
+    """Returns plans in which weights are in memory as the file stores them.
 
-    They are the frozen weights of which the graph has integers and, if `qas` is set, those that
-    train.
+    They are those of which the graph has no float values and, if `qas` is set, those that train;
+    without `qas`, weights that train are floats.
     """
-    if not info.qas and not any(t.holds_integers for t in plans.graph.tensors):
+    tensors = plans.graph.tensors
+    if not info.qas and not any(t.decoder for t in tensors):
         return plans
-    plan = plans.plan(training, plans.graphs.file_batch)
-    trained = [plan.values[name].tensor for name in plan.parameters]
-    integers = [i for i, tensor in enumerate(plan.graph.tensors) if tensor.holds_integers]
-    frozen = [i for i in integers if i not in trained]
-    stored = {}
-    for i in (*trained, *frozen) if info.qas else frozen:
-        quantization = None if i is None else plan.graph.tensors[i].quantization
-        if i is not None and quantization is not None and can_store(plan, i):
-            stored[i] = quantization
-    return Plans(plans.graphs, stored)
+    trained = trainable_tensors(plans.graphs.at_file_batch, training.trainable, training.only)
+    stored = [i for i, t in enumerate(tensors) if t.decoder and i not in trained]
+    integers: dict[int, WeightQuantization] = {}
+    if info.qas:
+        plan = plans.plan(training, plans.graphs.file_batch)
+        weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}
+        for i in weights:
+            quantization = tensors[i].quantization
+            if quantization is not None and quantization.is_plain and can_store(plan, i):
+                integers[i] = quantization
+    return Plans(plans.graphs, stored, integers)
 
 
 def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
@@ -136,7 +140,10 @@ def _with_data(lowered: LoweredModel, stored: Mapping[int, Tensor]) -> LoweredMo
     """Returns a model whose graph has the data of tensors of the file."""
     tensors = list(lowered.graph.tensors)
     for i, tensor in stored.items():
-        tensors[i] = replace(tensors[i], data=tensor.data)
+        quantization = tensors[i].quantization
+        assert quantization is not None, "stored weights have scales"
+        decoder = IntegerDecoder(quantization.first, packed_bits(tensor) or BYTE)
+        tensors[i] = replace(tensors[i], data=tensor.data, decoder=decoder)
     graph = replace(lowered.graph, tensors=tuple(tensors))
     dequantized = replace(lowered.dequantized, graph=graph)
     return replace(lowered, dequantized=dequantized, graphs=LoweredGraphs(graph))

@@ -53,7 +53,7 @@ class LoweredModel:
         """Returns the model with other values of constants of the graph, by tensor."""
         tensors = list(self.graph.tensors)
         for i, values in weights.items():
-            tensors[i] = replace(tensors[i], data=values)
+            tensors[i] = tensors[i].with_values(values)
         graph = replace(self.graph, tensors=tuple(tensors))
         dequantized = replace(self.dequantized, graph=graph)
         return replace(self, dequantized=dequantized, graphs=LoweredGraphs(graph))

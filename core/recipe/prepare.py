@@ -44,7 +44,7 @@ from odt.core.recipe.selection import (
 )
 from odt.core.recipe.training_outputs import describe_left_out, with_class_numbers
 from odt.dataclass import dataclass
-from odt.errors import DataError, OptionError
+from odt.errors import DataError, OptionError, UnsupportedError
 from odt.kernels.loss_text import canonical_loss, parse_loss
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.schedule_text import parse_schedule
@@ -138,6 +138,12 @@ class Recipe:
             litert_note(self.model),
             describe_left_out(self.lowered),
         ]
+        blocks = sum(t.is_in_blocks for t in self.graph.tensors)
+        if blocks and self.lowered.adapted is None:
+            notes.append(
+                f"{self.model.path}: {blocks} weights are in blocks of GGML, which stay as they "
+                "are. Adapters, which `odt lora` makes, train instead."
+            )
         if self.origins["trainable_ops"] == ORIGIN:
             notes.append(
                 "The new last layers alone train, since they are not trained yet; `last=-1` trains "
@@ -285,9 +291,24 @@ def _with_default_weights(
 def _with_selection(graphs: LoweredGraphs, info: TrainingInfo, request: Request) -> TrainingInfo:
     """Selects weights, channels, factors of the learning rate and dropout by the request."""
     info = select(graphs, info, request.selection, among=request.gives_operators)
+    _check_blocks(graphs, info)
     info = choose_channels(graphs, info, request.resolved("sparse"))
     info = choose_rates(graphs, info, request.resolved("learning_rate_of"))
     return choose_dropout(graphs, info, request.resolved("dropout"))
+
+
+def _check_blocks(graphs: LoweredGraphs, info: TrainingInfo) -> None:
+    """Raises UnsupportedError if weights in blocks of GGML are among those that train."""
+    graph = graphs.at_file_batch
+    trained = trained_tensors(graphs, info)
+    for node in graph.nodes:
+        for i in node.inputs:
+            if i in trained and graph.tensors[i].is_in_blocks:
+                raise UnsupportedError(
+                    f"{graph.name}: node {node.origin} ({node.op}), {graph.label(i)}: weights in "
+                    "blocks of GGML must not train, but got one among those that do. Train "
+                    "adapters instead, which `odt lora` makes."
+                )
 
 
 def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:

@@ -41,7 +41,7 @@ WORK = 2  # tiles of scratch memory for weights that are integers
 def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
     """The integers of a weight, from the file or from real numbers."""
     assert tensor.data is not None, "weights are constants"
-    return tensor.data if tensor.holds_integers else quantization.quantize(tensor.data)[0]
+    return quantization.quantize(tensor.data)[0] if tensor.decoder is None else tensor.data
 
 
 class Parameters:
@@ -74,7 +74,7 @@ class Parameters:
         ema: float = 0.0,
         followed: Collection[int] = (),
         statistics: Sequence[RunningStatistics] = (),
-        stored: Mapping[int, WeightQuantization] | None = None,
+        integers: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Copies the constants.
 
@@ -87,16 +87,16 @@ class Parameters:
             ema: decay of a moving average of the weights after many steps; 0 for none.
             followed: numbers of the ranges of quantized activations that move.
             statistics: running statistics of batch normalizations that move.
-            stored: weights that are integers in memory, by tensor; others than `trained` too.
+            integers: quantizations of weights that are integers in memory.
         """
         constants = {i: graph.tensors[i] for i in trained}
-        self._stored = {i: q for i, q in (stored or {}).items() if i in constants}
-        integers = {i: _integers(constants[i], q) for i, q in self._stored.items()}
-        reals = ((i, t.real) for i, t in constants.items() if i not in integers)
-        self.tensors = copy_arrays({i: a for i, a in reals if a is not None} | integers)
+        self._stored = {i: q for i, q in (integers or {}).items() if i in constants}
+        whole = {i: _integers(constants[i], q) for i, q in self._stored.items()}
+        reals = ((i, t.real) for i, t in constants.items() if i not in whole)
+        self.tensors = copy_arrays({i: a for i, a in reals if a is not None} | whole)
         assert len(self.tensors) == len(trained), "only constants train"
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
-        self._quantizations = {i: q for i, q in each if q is not None and i not in integers}
+        self._quantizations = {i: q for i, q in each if q is not None and i not in whole}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
         for i, quantization in self._quantizations.items():
             random = np.random.Generator(np.random.Philox(key=i))

@@ -72,8 +72,9 @@ def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
         dtype = WIDER.get(tensor.spec.dtype)
         if dtype is None:
             return tensor
-        data = None if tensor.real is None else tensor.real.astype(dtype)
-        return replace(tensor, spec=TensorSpec(tensor.spec.shape, dtype), data=data)
+        wide = replace(tensor, spec=TensorSpec(tensor.spec.shape, dtype))
+        real = tensor.real
+        return wide if real is None else wide.with_values(real.astype(dtype))
 
     graph = graphs.graph
     wide = LoweredGraphs(replace(graph, tensors=tuple(widened(t) for t in graph.tensors)))

@@ -15,7 +15,7 @@ from odt.core.planning.budget.choose_plans import choose_plans
 from odt.core.planning.computation import Computation, Plans, usual_plan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_mode import Update
-from odt.core.recipe.computations import training_and_validation, with_integer_weights
+from odt.core.recipe.computations import training_and_validation, with_stored_weights
 from odt.core.runtime.batch import Look
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.optimizer import optimizer_of
@@ -175,9 +175,9 @@ class Trainer(Closing):
         workers: int | None,
     ) -> tuple[Parameters, int]:
         """Returns the parameters that a computation trains, and their size in bytes."""
+        self._plans = with_stored_weights(self._plans, computation, info)
         plan = usual_plan(self._plans, computation, info.batch_size, micro_batch, workers)
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
-        self._plans = with_integer_weights(self._plans, computation, info)
         parameters = Parameters(
             plan.graph,
             trained,
@@ -187,7 +187,7 @@ class Trainer(Closing):
             ema=info.ema,
             followed=plan.followed(info.quant_ranges),
             statistics=plan.statistics,
-            stored=self._plans.stored,
+            integers=self._plans.integers,
         )
         return parameters, sum(plan.graph.tensors[i].spec.nbytes for i in trained)
 
@@ -233,7 +233,7 @@ class Trainer(Closing):
 
     def use(self, graphs: LoweredGraphs) -> None:
         """Plans again for the same graph with other constants; parameters are not changed."""
-        self._plans = Plans(graphs, self._plans.stored)
+        self._plans = self._plans.of(graphs)
         self.graph = self._plans.graph
         self._allocate_again()
 

@@ -7,6 +7,7 @@ Source: TFLite's 8-bit quantization specification; the rounding is that of XNNPA
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -44,6 +45,14 @@ class Quantization:
                 are returned as they are.
         """
         return a.reshape(-1, math.prod(self.blocks), copy=False) if self.blocks else a
+
+    def units_of(self, shape: Sequence[int]) -> tuple[int, int, int]:
+        """Returns the sizes of a tensor as (outer, units, inner), where each unit has a scale."""
+        units, size = self.scale.size, math.prod(shape)
+        inner = math.prod(shape[self.axis + 1 :]) if units > 1 else size
+        if self.blocks:
+            inner = math.prod(self.blocks)
+        return size // max(units * inner, 1), units, inner
 
     def along_axis(self, rank: int) -> tuple[Array, Array]:
         """Returns scales and zero points in a shape that broadcasts with a tensor of this rank.

@@ -17,7 +17,6 @@ changes of a short training are smaller. With dither, a change by a fraction of 
 integer with the probability of this fraction.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +25,6 @@ from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import (
     Limits,
     Quantization,
-    dequantize,
     limits,
     quantize,
     round_to_steps,
@@ -84,18 +82,10 @@ class WeightQuantization:
         """Whether integers are signed, and zero points are 0."""
         return self.dtype.kind == "i" and not self.first.zero_point.any()
 
-    def real(self, stored: Array, shape: Sequence[int]) -> Array:
-        """Returns the real numbers of integers, which may be packed.
-
-        Args:
-            stored: integers in the shape of the weight, or the bytes of packed ones.
-            shape: shape of the weight.
-        """
-        integers = stored
-        if self.bits and stored.dtype == np.uint8:
-            integers = np.empty(shape, np.int8)
-            unpack(stored, self.bits, integers.reshape(-1))
-        return dequantize(integers, self.first)
+    @property
+    def is_plain(self) -> bool:
+        """Whether integers have a byte each, and scales belong to units, not to blocks."""
+        return self.dtype.itemsize == 1 and not self.first.blocks
 
     @property
     def is_fixed(self) -> bool:

@@ -5,7 +5,6 @@ dropout, round weights or keep them as integers, and let workers meet.
 """
 
 import ctypes
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,14 +14,13 @@ from odt.kernels.geometry.quantize import Limits, Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.library import is_available, load
-from odt.kernels.rows.opdef import Array, Attrs, Specs
+from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.updatedef import Rows
 
 NEVER = np.zeros(1, np.int64)  # `adds` of calls that never add
 SQUARE_SUMS = 8  # sums of squares side by side, as in src/updates_body.h
 # Kernels of optimizers, as they are numbered in src/updates.c.
 RULES = "sgd", "momentum", "adam", "root_scaled", "root_scaled_momentum", "lion"
-PACKED_ROWS = 24  # with as many, a dense layer is faster with unpacked weights
 SEED, STEP, SAMPLE = range(3)  # values of the origin of random numbers
 
 
@@ -196,71 +194,9 @@ def bind_round_units(w: Array, out: Array, quantization: WeightQuantization) -> 
     first, (lo, hi) = quantization.first, quantization.limits
     scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
     zero_points = None if quantization.is_symmetric else zeros
-    sizes = _units(w, first)
+    sizes = first.units_of(w.shape)
     form = *sizes, float(lo), float(hi), int(quantization.is_fixed)
     return bind("round_units", w, out, scales, zero_points, *form)
-
-
-def _units(a: Array, first: Quantization) -> tuple[int, int, int]:
-    """Returns the sizes of an array as (outer, units, inner), where each unit has a scale."""
-    return _units_of(a.shape, first)
-
-
-def _units_of(shape: Sequence[int], first: Quantization) -> tuple[int, int, int]:
-    units, size = first.scale.size, math.prod(shape)
-    inner = math.prod(shape[first.axis + 1 :]) if units > 1 else size
-    if first.blocks:
-        inner = math.prod(first.blocks)
-    return size // max(units * inner, 1), units, inner
-
-
-def dequantize_units(attrs: Attrs, *, x: Array, y: Array) -> Calls:
-    """Returns a call that computes a weight from integers; attrs has its quantization."""
-    first = attrs.quantization.first
-    scale, zero = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
-    flip = 0x80 if x.dtype == np.int8 else 0
-    return bind("integer_dequantize_units", x, y, scale, zero, *_units(x, first), flip)
-
-
-def dequantize_units_fits(attrs: Attrs, s: Specs) -> bool:
-    return s["x"].dtype.itemsize == 1 and s["y"].dtype == np.float32
-
-
-def unpack_units(attrs: Attrs, *, x: Array, y: Array) -> Calls:
-    """Returns a call that computes a weight from packed integers; attrs has its quantization."""
-    first = attrs.quantization.first
-    _, units, inner = _units(y, first)
-    scale = np.ascontiguousarray(first.scale, np.float32)
-    return bind("unpack_units", x, y, scale, units, inner, attrs.quantization.bits)
-
-
-def unpack_units_fits(attrs: Attrs, s: Specs) -> bool:
-    """Whether units are contiguous and begin at whole bytes."""
-    outer, _, inner = _units_of(s["y"].shape, attrs.quantization.first)
-    return outer == 1 and inner * attrs.quantization.bits % 8 == 0 and s["y"].dtype == np.float32
-
-
-def packed_dense(
-    attrs: Attrs, *, x: Array, w: Array, y: Array, planes: Array, b: Array | None = None
-) -> Calls:
-    """Returns a call of a dense layer whose weights are packed integers."""
-    first, bits = attrs.quantization.first, attrs.quantization.bits
-    units, depth = attrs.shape
-    _, _, inner = _units_of(attrs.shape, first)
-    scale = np.ascontiguousarray(first.scale, np.float32)
-    sizes = x.size // depth, depth, units, min(inner, depth), bits
-    if first.scale.size == 1:
-        scale = np.repeat(scale, units)
-    return bind("packed_dense", x, w, scale, b, y, planes, *sizes)
-
-
-def packed_dense_fits(attrs: Attrs, s: Specs) -> bool:
-    """Whether rows are few, and units and blocks begin at whole bytes."""
-    depth = attrs.shape[1]
-    outer, _, inner = _units_of(attrs.shape, attrs.quantization.first)
-    count = 8 // attrs.quantization.bits  # integers of a byte
-    whole = outer == 1 and not (inner % count or depth % count)
-    return whole and s["x"].size < PACKED_ROWS * depth and s["x"].dtype == np.float32
 
 
 def bind_update_integers(

@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from odt.core.planning.stored_integers import DEQUANTIZE, StoredAttrs
+from odt.core.planning.stored_weights import DECODE, StoredAttrs
+from odt.kernels.geometry.decoders import IntegerDecoder
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.library import compiled_of, is_available
-from odt.kernels.native.updates import bind_round_units, dequantize_units
+from odt.kernels.native.stored_weights import decode
+from odt.kernels.native.updates import bind_round_units
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -150,10 +152,10 @@ def test_compiled_weights_have_the_bits_of_numpy(
     scale = rng.uniform(1e-4, 0.1, units).astype(np.float32)
     first = Quantization(scale, rng.integers(lo, hi, units), axis)
     y = np.full(shape, np.nan, np.float32)
-    attrs = StoredAttrs(WeightQuantization(first, dtype))
+    attrs = StoredAttrs(IntegerDecoder(first), shape, "")
     specs = {"x": TensorSpec(shape, dtype), "y": TensorSpec(shape, y.dtype)}
-    assert compiled_of(DEQUANTIZE, attrs, specs)
-    dequantize_units(attrs, x=x, y=y)()
+    assert compiled_of(DECODE, attrs, specs)
+    decode(attrs, x=x, y=y)()
     np.testing.assert_array_equal(y, dequantize(x, first))
 
 

@@ -121,5 +121,5 @@ class _NormMerger:
 
 def _is_row(gamma: Tensor, length: int) -> bool:
     """Whether a tensor is a weight with a value for each place of a row."""
-    weight = gamma.data is not None and not (gamma.variable or gamma.holds_integers)
+    weight = gamma.data is not None and not (gamma.variable or gamma.decoder)
     return weight and gamma.spec.shape[-1:] == (length,) and gamma.spec.size == length

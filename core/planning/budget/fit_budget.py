@@ -97,7 +97,7 @@ def fit_budget(
     best: Forecast | None = None
     for schedule in schedules:
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
-        separate = Plans(plans.graphs, plans.stored)
+        separate = plans.of(plans.graphs)
         for rewrite in _rewrites(separate, computations, info, schedule, available):
             least = min(least, rewrite.peak + reserve)
             if rewrite.peak <= available and (best is None or _seconds(rewrite) < _seconds(best)):

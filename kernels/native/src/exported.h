@@ -60,6 +60,10 @@ KERNEL(packed_dense,
 KERNEL(unpack_units,
        (const uint8_t *q /* (units inner bits / 8) */, float *y /* (units, inner) */,
         const float *scales /* (units) */, int64_t units, int64_t inner, int64_t bits))
+KERNEL(decode_blocks,
+       (const uint8_t *q /* (E, blocks) */, float *y /* (R, 32 blocks) */,
+        const int64_t *at /* (R), or null */, int64_t rows, int64_t blocks, int64_t bits,
+        int64_t minimum))
 
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
    whole vectors. */

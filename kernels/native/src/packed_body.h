@@ -2,6 +2,7 @@
 
 #include "vectors.h"
 
+#include "half.h"
 #include "tile.h"
 
 typedef struct {
@@ -184,4 +185,55 @@ void F(packed_dense)(const float *x, const uint8_t *q, const float *scales, cons
     }
   F(packed_job) c = {q, planes, scales, bias, y, rows, depth, units, inner, bits};
   parallel_for(F(packed_part), &c, parallel_parts(rows * depth * units));
+}
+
+typedef struct {
+  const uint8_t *q;
+  float *y;
+  const int64_t *at;
+  int64_t rows, blocks, bits, minimum;
+} F(blocks_job);
+
+/* Computes the values of a block: d (q − zero) + m, with a half d and, if there is a minimum, a
+   half m before the integers. */
+INLINE void F(decode_block)(const uint8_t *q, float *y, int bits, int minimum) {
+  F(vec) d = F(broadcast)(F(float_of)(q[0] | (uint32_t)q[1] << 8)), m = {0};
+  if (minimum) m = F(broadcast)(F(float_of)(q[2] | (uint32_t)q[3] << 8));
+  q += minimum ? 4 : 2;
+  int zero = bits == 4 && !minimum ? 8 : 0;
+  for (int k = 0; k < BLOCK * bits / 8; k += LANES) {
+    F(bits) bytes = F(load_bytes)(q + k);
+    F(bits) first = bytes & 15;
+    if (bits == 8) first = (bytes << 24) >> 24;
+    F(vec) v = __builtin_convertvector(first - zero, F(vec)) * d;
+    if (minimum) v += m;
+    F(store)(y + k, v);
+    if (bits == 8) continue;
+    v = __builtin_convertvector((bytes >> 4) - zero, F(vec)) * d;
+    if (minimum) v += m;
+    F(store)(y + BLOCK / 2 + k, v);
+  }
+}
+
+static void F(decode_part)(void *job, int part, int parts) {
+  const F(blocks_job) *c = job;
+  int64_t nbytes = (c->minimum ? 4 : 2) + BLOCK * c->bits / 8;
+  int64_t last = chunk_begin(c->rows, part + 1, parts);
+  for (int64_t r = chunk_begin(c->rows, part, parts); r < last; r++) {
+    const uint8_t *q = c->q + (c->at ? c->at[r] : r) * c->blocks * nbytes;
+    float *y = c->y + r * c->blocks * BLOCK;
+    for (int64_t b = 0; b < c->blocks; b++, q += nbytes, y += BLOCK) {
+      if (c->bits == 8) F(decode_block)(q, y, 8, 0);
+      else if (c->minimum) F(decode_block)(q, y, 4, 1);
+      else F(decode_block)(q, y, 4, 0);
+    }
+  }
+}
+
+/* y[r] = row at[r], or r without `at`, of a weight in blocks: of 8 bits, of 4 bits with a minimum,
+   or of 4 bits, of which 8 stands for 0. */
+void F(decode_blocks)(const uint8_t *q, float *y, const int64_t *at, int64_t rows, int64_t blocks,
+                      int64_t bits, int64_t minimum) {
+  F(blocks_job) c = {q, y, at, rows, blocks, bits, minimum};
+  parallel_for(F(decode_part), &c, parallel_parts(rows * blocks * BLOCK));
 }

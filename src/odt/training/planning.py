@@ -22,7 +22,7 @@ from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import on_cores
 from odt.core.quantization.frozen_int8 import frozen_in_int8
-from odt.core.recipe.computations import training_and_validation, with_integer_weights
+from odt.core.recipe.computations import training_and_validation, with_stored_weights
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -354,7 +354,7 @@ def _forecast(
     computations = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
     training, _ = computations
     reserves = _reserves(session, plans, training, samples)
-    plans = with_integer_weights(plans, training, info)
+    plans = with_stored_weights(plans, training, info)
     cached = 0
     if policy:
         computations = split_frozen(plans, computations)

@@ -374,7 +374,7 @@ class Session(Closing):
         for i, new in changed.items():
             data = np.array(new, tensors[i].spec.dtype)
             data.flags.writeable = False  # a change in place would miss what is derived from it
-            tensors[i] = replace(tensors[i], data=data)
+            tensors[i] = tensors[i].with_values(data)
         graphs = LoweredGraphs(replace(self.graph, tensors=tuple(tensors)))
         trainer.use(self.with_frozen_integers(graphs))
         self.graph = graphs.graph

@@ -7,32 +7,32 @@ import pytest
 from support.packed_files import PackedBuilder
 
 import odt
-from odt.core.planning.stored_integers import UNPACK, PackedAttrs, StoredAttrs
+from odt.core.planning.stored_weights import DECODE, StoredAttrs
+from odt.kernels.geometry.decoders import IntegerDecoder, decoded
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.geometry.weight_quantization import WeightQuantization, unpack
+from odt.kernels.geometry.weight_quantization import unpack
 from odt.kernels.native.library import compiled_of, is_available
-from odt.kernels.native.updates import packed_dense, packed_dense_fits, unpack_units
+from odt.kernels.native.stored_weights import decode, packed_dense, packed_dense_fits
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-INT8 = np.dtype(np.int8)
 FORMS = [(2, 0), (4, 0), (2, 32), (4, 32)]  # bits, block
 needs_compiled = pytest.mark.skipif(not is_available(), reason="no compiled kernels")
 
 
-def weight(bits: int, block: int, units: int, depth: int) -> tuple[WeightQuantization, Array]:
-    """A quantization, and random packed integers."""
+def weight(bits: int, block: int, units: int, depth: int) -> tuple[IntegerDecoder, Array]:
+    """A decoder, and random packed integers."""
     rng = np.random.default_rng(bits + block)
     count = units * depth // block if block else units
     scale = rng.uniform(0.01, 0.1, count).astype(np.float32)
     blocks = (1, block) if block else ()
     first = Quantization(scale, np.zeros(count, np.int64), 0, blocks)
     packed = rng.integers(0, 256, units * depth * bits // 8).astype(np.uint8)
-    return WeightQuantization(first, INT8, bits), packed
+    return IntegerDecoder(first, bits), packed
 
 
-def expected(quantization: WeightQuantization, packed: Array, shape: tuple[int, int]) -> Array:
+def expected(decoder: IntegerDecoder, packed: Array, shape: tuple[int, int]) -> Array:
     """The real numbers of packed integers, one at a time."""
-    bits, scale = quantization.bits, quantization.first.scale
+    bits, scale = decoder.bits, decoder.quantization.scale
     count = shape[0] * shape[1]
     values = [int(packed[k * bits // 8]) >> (k * bits % 8) & (2**bits - 1) for k in range(count)]
     signed = [v - 2**bits if v >= 2 ** (bits - 1) else v for v in values]
@@ -44,18 +44,18 @@ def expected(quantization: WeightQuantization, packed: Array, shape: tuple[int, 
 @pytest.mark.parametrize(("bits", "block"), FORMS)
 @pytest.mark.parametrize("shape", [(3, 64), (7, 160), (5, 2016)])
 def test_packed_integers_become_real_numbers(bits: int, block: int, shape: tuple[int, int]) -> None:
-    quantization, packed = weight(bits, block, *shape)
-    real = expected(quantization, packed, shape)
-    np.testing.assert_array_equal(quantization.real(packed, shape), real)
+    decoder, packed = weight(bits, block, *shape)
+    real = expected(decoder, packed, shape)
+    np.testing.assert_array_equal(decoded(decoder, packed, shape), real)
     y = np.full(shape, np.nan, np.float32)
-    attrs = StoredAttrs(quantization)
-    UNPACK.run(attrs, x=packed, y=y)
+    attrs = StoredAttrs(decoder, shape, "")
+    DECODE.run(attrs, x=packed, y=y)
     np.testing.assert_array_equal(y, real)
     if is_available():
         specs = {"x": TensorSpec(packed.shape, packed.dtype), "y": TensorSpec(shape, y.dtype)}
-        assert compiled_of(UNPACK, attrs, specs)
+        assert compiled_of(DECODE, attrs, specs)
         y.fill(np.nan)
-        unpack_units(attrs, x=packed, y=y)()
+        decode(attrs, x=packed, y=y)()
         np.testing.assert_array_equal(y, real)
 
 
@@ -72,16 +72,16 @@ def test_a_part_of_a_byte_is_unpacked() -> None:
 def test_a_dense_layer_reads_packed_weights(
     bits: int, block: int, shape: tuple[int, int], rows: int
 ) -> None:
-    quantization, packed = weight(bits, block, *shape)
+    decoder, packed = weight(bits, block, *shape)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(rows, shape[1])).astype(np.float32)
     b = rng.normal(size=shape[0]).astype(np.float32)
-    attrs = PackedAttrs(quantization, shape)
+    attrs = StoredAttrs(decoder, shape, "FULLY_CONNECTED")
     y, planes = np.full((rows, shape[0]), np.nan, np.float32), np.empty(x.size, np.float32)
     specs = {n: TensorSpec(a.shape, a.dtype) for n, a in (("x", x), ("w", packed), ("y", y))}
     assert packed_dense_fits(attrs, specs)
     packed_dense(attrs, x=x, w=packed, y=y, planes=planes, b=b)()
-    exact = x.astype(np.float64) @ expected(quantization, packed, shape).T.astype(np.float64) + b
+    exact = x.astype(np.float64) @ expected(decoder, packed, shape).T.astype(np.float64) + b
     np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-4)
 
 

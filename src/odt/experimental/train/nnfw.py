@@ -152,7 +152,7 @@ class nnfw_session:
             self._trained = {i: data.copy() for i, data in self._weights().items()}
             tensors = list(graphs.graph.tensors)
             for i, data in self._trained.items():
-                tensors[i] = replace(tensors[i], data=data)
+                tensors[i] = tensors[i].with_values(data)
             graphs = LoweredGraphs(replace(graphs.graph, tensors=tuple(tensors)))
         self._close()
         self._trainer = Trainer(graphs, recipe.info, outputs=True)

@@ -1,0 +1,266 @@
+"""Plans whose weights are in memory as the file stores them: as integers, or in blocks.
+
+A call computes the real numbers of a weight before each call that reads them. They live in the
+arena until that call, so that forward and backward each need memory for one weight at a time. Dense
+layers of few rows read packed integers as they are, and tables are decoded row by row.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.dataclass import dataclass
+from odt.kernels.families import gather
+from odt.kernels.geometry.decoders import Decoder, IntegerDecoder
+from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native.binding import in_order
+from odt.kernels.native.library import compiled_of
+from odt.kernels.native.stored_weights import (
+    decode,
+    decode_fits,
+    decode_rows,
+    decode_rows_fits,
+    packed_dense,
+    packed_dense_fits,
+)
+from odt.kernels.rows.opdef import Array, Compiled, Kernel, Specs, TensorSpec
+
+TABLES = {"GATHER": ("x", "indices"), "EMBEDDING_LOOKUP": ("table", "ids")}  # operands
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttrs:
+    """Attributes of the calls that read a stored weight.
+
+    Attributes:
+        decoder: computes its real numbers.
+        shape: its shape.
+        reader: operator that reads it, for messages.
+    """
+
+    decoder: Decoder
+    shape: tuple[int, ...]
+    reader: str
+
+
+def _decode(attrs: StoredAttrs, *, x: Array, y: Array) -> None:
+    attrs.decoder.decode(x, y)
+
+
+def _packed_dense(
+    attrs: StoredAttrs, *, x: Array, w: Array, y: Array, planes: Array, b: Array | None = None
+) -> None:
+    raise AssertionError("plans use it as a compiled kernel alone")
+
+
+def _planes(attrs: StoredAttrs, s: Specs) -> Specs:
+    """Returns the workspace for the values of x in the order in which bytes hold integers."""
+    return {"planes": TensorSpec((s["x"].size,), s["x"].dtype)}
+
+
+def _select_rows(
+    attrs: StoredAttrs, *, x: Array, indices: Array, y: Array, at: Array, step: Array
+) -> None:
+    gather.find(attrs.reader, indices.reshape(-1, 1), attrs.shape[:1], at, step)
+    attrs.decoder.decode_rows(x, at, y.reshape(at.size, -1, copy=False))
+
+
+def _rows_workspace(attrs: StoredAttrs, s: Specs) -> Specs:
+    return gather.workspace(TensorSpec((*s["indices"].shape, 1), s["indices"].dtype))
+
+
+def _compiled_rows_workspace(attrs: StoredAttrs, s: Specs) -> Specs:
+    return gather.compiled_workspace(TensorSpec((*s["indices"].shape, 1), s["indices"].dtype))
+
+
+def _call_select_rows(
+    attrs: StoredAttrs, *, x: Array, indices: Array, y: Array, at: Array, extent: Array
+) -> Callable[[], None]:
+    rows = gather.bind_find(attrs.reader, indices, attrs.shape[:1], at, extent)
+    return in_order([*rows, decode_rows(attrs, x=x, at=at, y=y)])
+
+
+DECODE = Kernel(_decode, reads=("x",), writes=("y",), compiled=Compiled(decode, decode_fits))
+PACKED_DENSE = Kernel(
+    _packed_dense,
+    reads=("x", "w", "b?"),
+    writes=("y",),
+    compiled=Compiled(packed_dense, packed_dense_fits, _planes),
+)
+SELECT_ROWS = Kernel(
+    _select_rows,
+    reads=("x", "indices"),
+    writes=("y",),
+    workspace=_rows_workspace,
+    compiled=Compiled(_call_select_rows, decode_rows_fits, _compiled_rows_workspace),
+)
+
+
+def can_store(plan: Plan, tensor: int) -> bool:
+    """Whether a weight can be in memory as integers or blocks: a plan has no views of it."""
+    name = f"t{tensor}"
+    return not any(value.base == name for value in plan.values.values())
+
+
+def with_stored_weights(
+    plan: Plan, stored: Collection[int], integers: Mapping[int, WeightQuantization]
+) -> Plan:
+    """Returns a plan that reads weights as the file stores them.
+
+    Args:
+        plan: plan that reads their real numbers.
+        stored: tensors of weights that do not train.
+        integers: quantizations of weights that train as integers.
+    """
+    decoders: dict[str, Decoder] = {}
+    values = dict(plan.values)
+    for i in stored:
+        value, tensor = values.get(f"t{i}"), plan.graph.tensors[i]
+        if value is None or value.region is not Region.CONSTANT or tensor.decoder is None:
+            continue
+        decoder, data = tensor.decoder, tensor.data
+        assert data is not None, "weights are constants"
+        if can_store(plan, i):
+            decoders[value.name] = decoder
+            values[value.name] = replace(value, spec=TensorSpec(data.shape, data.dtype))
+    for i, quantization in integers.items():
+        if f"t{i}" in values:
+            value = values[f"t{i}"]
+            decoders[value.name] = IntegerDecoder(quantization.first)
+            spec = TensorSpec(value.spec.shape, np.dtype(quantization.dtype))
+            values[value.name] = replace(value, spec=spec)
+    if not decoders:
+        return plan
+    entries: list[Call | Delivery] = []
+    for entry in plan.entries:
+        if isinstance(entry, Delivery):
+            entries.append(entry)
+            continue
+        number = len(entries)
+        direct = _on_packed(entry, number, values, decoders)
+        direct = direct or _on_rows(entry, number, values, decoders)
+        if direct is not None:
+            entries.append(direct)
+            continue
+        operands = entry.arrays
+        for name in dict.fromkeys(n for n in entry.values(entry.reads) if n in decoders):
+            weight = plan.values[name]
+            real = replace(weight, name=f"{len(entries)}.{name}", region=Region.ARENA, tensor=None)
+            values[real.name] = real
+            entries.append(_decoding(entry, values[name], real, decoders[name]))
+            operands = {n: real.name if v == name else v for n, v in operands.items()}
+        entries.append(entry if operands is entry.arrays else replace(entry, arrays=operands))
+    return replace(plan, entries=tuple(entries), values=values)
+
+
+def _on_packed(
+    call: Call, number: int, values: dict[str, Value], decoders: Mapping[str, Decoder]
+) -> Call | None:
+    """Returns a call of a dense layer that reads packed weights; None for other calls.
+
+    Args:
+        call: the call, which reads real numbers.
+        number: position of the call.
+        values: values of the plan, to which scratch memory is added.
+        decoders: decoders of the stored weights.
+    """
+    name = call.arrays.get("w", "")
+    if call.phase is not Phase.FORWARD or _operator(call) != "FULLY_CONNECTED":
+        return None
+    if name not in decoders or list(call.arrays.values()).count(name) > 1:
+        return None
+    attrs = StoredAttrs(decoders[name], call.specs["w"].shape, "FULLY_CONNECTED")
+    specs = {**call.specs, "w": values[name].spec}
+    return _with_kernel(call, PACKED_DENSE, attrs, call.arrays, specs, number, values)
+
+
+def _on_rows(
+    call: Call, number: int, values: dict[str, Value], decoders: Mapping[str, Decoder]
+) -> Call | None:
+    """Returns a call that decodes the rows which GATHER or EMBEDDING_LOOKUP select.
+
+    None for other calls; arguments as for `_on_packed`.
+    """
+    operator = _operator(call)
+    if operator not in TABLES or call.phase is not Phase.FORWARD:
+        return None
+    table, indices = TABLES[operator]
+    name = call.arrays[table]
+    shape, selected = call.specs[table].shape, call.specs[indices].shape
+    along_first_axis = call.specs["y"].shape == (*selected, *shape[1:])
+    if operator == "GATHER" and call.attrs.resolved(call.specs) != (0, 0):
+        along_first_axis = False
+    if name not in decoders or not along_first_axis or not decoders[name].can_decode_rows(shape):
+        return None
+    attrs = StoredAttrs(decoders[name], shape, operator)
+    arrays = {"x": name, "indices": call.arrays[indices], "y": call.arrays["y"]}
+    specs = {"x": values[name].spec, "indices": call.specs[indices], "y": call.specs["y"]}
+    return _with_kernel(call, SELECT_ROWS, attrs, arrays, specs, number, values)
+
+
+def _operator(call: Call) -> str:
+    """Returns the operator of a call of the forward phase."""
+    return call.label.rpartition(" ")[2]
+
+
+def _with_kernel(
+    call: Call,
+    kernel: Kernel,
+    attrs: StoredAttrs,
+    arrays: Mapping[str, str],
+    specs: Specs,
+    number: int,
+    values: dict[str, Value],
+) -> Call | None:
+    """Returns a call with another kernel; None if it has neither a compiled form nor one in NumPy.
+
+    Args:
+        call: the call.
+        kernel: the kernel.
+        attrs: its attributes.
+        arrays: name in the kernel → value, to which those of its workspace are added.
+        specs: specs of all names.
+        number: position of the call.
+        values: values of the plan, to which those of the workspace are added.
+    """
+    compiled = compiled_of(kernel, attrs, specs)
+    if compiled is None and kernel is PACKED_DENSE:
+        return None
+    workspace = (compiled or kernel).workspace(attrs, specs)
+    kept = {n: v for n, v in arrays.items() if n not in call.workspace}
+    reads = tuple(n.rstrip("?") for n in kernel.reads)
+    scratch = {n: f"{number}.stored.{n}" for n in workspace}
+    values |= {v: Value(v, workspace[n], Region.ARENA) for n, v in scratch.items()}
+    for name in call.values(call.workspace):
+        del values[name]
+    return replace(
+        call,
+        kernel=kernel,
+        attrs=attrs,
+        arrays={**kept, **scratch},
+        reads=tuple(n for n in reads if n in kept),
+        workspace=tuple(scratch),
+        specs=specs,
+        compiled=compiled,
+    )
+
+
+def _decoding(reader: Call, stored: Value, real: Value, decoder: Decoder) -> Call:
+    """Returns the call that computes real numbers for a call that reads them."""
+    attrs = StoredAttrs(decoder, real.spec.shape, "")
+    specs = {"x": stored.spec, "y": real.spec}
+    return Call(
+        f"{reader.label.split(' ')[0]} DEQUANTIZE",
+        reader.phase,
+        DECODE,
+        attrs,
+        {"x": stored.name, "y": real.name},
+        reads=("x",),
+        writes=("y",),
+        workspace=(),
+        specs=specs,
+        flops=2 * real.spec.size,
+        compiled=compiled_of(DECODE, attrs, specs),
+    )

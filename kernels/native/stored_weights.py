@@ -1,0 +1,83 @@
+"""Compiled calls that read weights as files store them: integers, packed ones, and blocks."""
+
+import numpy as np
+
+from odt.kernels.geometry.block_formats import BlockFormat
+from odt.kernels.geometry.decoders import BYTE, Decoder, IntegerDecoder
+from odt.kernels.native.binding import Calls, bind
+from odt.kernels.rows.opdef import Array, Attrs, Specs
+
+PACKED_ROWS = 24  # with as many, a dense layer is faster with unpacked weights
+
+
+def decode(attrs: Attrs, *, x: Array, y: Array) -> Calls:
+    """Returns a call that computes the real numbers of a weight; attrs has its decoder."""
+    decoder: Decoder = attrs.decoder
+    if isinstance(decoder, BlockFormat):
+        width = y.shape[-1]
+        return _decode_blocks(decoder, x, y, None, y.size // width, width)
+    assert isinstance(decoder, IntegerDecoder), "decode_fits knows the decoder"
+    first = decoder.quantization
+    outer, units, inner = first.units_of(y.shape)
+    scale, zero = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
+    if decoder.bits < BYTE:
+        return bind("unpack_units", x, y, scale, units, inner, decoder.bits)
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_dequantize_units", x, y, scale, zero, outer, units, inner, flip)
+
+
+def decode_fits(attrs: Attrs, s: Specs) -> bool:
+    """Whether `decode` supports a weight: units of packed integers begin at whole bytes."""
+    decoder: Decoder = attrs.decoder
+    if s["y"].dtype != np.float32 or not s["y"].size:
+        return False
+    if isinstance(decoder, IntegerDecoder) and decoder.bits < BYTE:
+        outer, _, inner = decoder.quantization.units_of(s["y"].shape)
+        zeros = decoder.quantization.zero_point.any()
+        return outer == 1 and inner * decoder.bits % 8 == 0 and not zeros
+    return isinstance(decoder, IntegerDecoder | BlockFormat)
+
+
+def decode_rows(attrs: Attrs, *, x: Array, at: Array, y: Array) -> Calls:
+    """Returns a call that computes rows of a table in blocks; attrs has its decoder and shape."""
+    return _decode_blocks(attrs.decoder, x, y, at, at.size, y.size // at.size)
+
+
+def decode_rows_fits(attrs: Attrs, s: Specs) -> bool:
+    """Whether `decode_rows` supports a table."""
+    return isinstance(attrs.decoder, BlockFormat) and s["y"].size > 0
+
+
+def _decode_blocks(
+    decoder: BlockFormat, x: Array, y: Array, at: Array | None, rows: int, width: int
+) -> Calls:
+    form = width // decoder.values, decoder.bits, int(decoder.has_minimum)
+    return bind("decode_blocks", x, y, at, rows, *form)
+
+
+def packed_dense(
+    attrs: Attrs, *, x: Array, w: Array, y: Array, planes: Array, b: Array | None = None
+) -> Calls:
+    """Returns a call of a dense layer whose weights are packed integers."""
+    first, bits = attrs.decoder.quantization, attrs.decoder.bits
+    units, depth = attrs.shape
+    _, _, inner = first.units_of(attrs.shape)
+    scale = np.ascontiguousarray(first.scale, np.float32)
+    sizes = x.size // depth, depth, units, min(inner, depth), bits
+    if first.scale.size == 1:
+        scale = np.repeat(scale, units)
+    return bind("packed_dense", x, w, scale, b, y, planes, *sizes)
+
+
+def packed_dense_fits(attrs: Attrs, s: Specs) -> bool:
+    """Whether weights are packed, rows few, and units and blocks begin at whole bytes."""
+    decoder = attrs.decoder
+    if not isinstance(decoder, IntegerDecoder) or decoder.bits == BYTE:
+        return False
+    depth = attrs.shape[1]
+    outer, _, inner = decoder.quantization.units_of(attrs.shape)
+    count = BYTE // decoder.bits  # integers of a byte
+    whole = outer == 1 and not (inner % count or depth % count)
+    zeros = decoder.quantization.zero_point.any()
+    few = s["x"].size < PACKED_ROWS * depth
+    return whole and not zeros and few and s["x"].dtype == np.float32
