@@ -12,12 +12,14 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.options.sections import is_typed
 from odt.cli.options.shared import interface_options, model_argument, selection_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
 from odt.core.recipe.selection import Selection
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
+from odt.models.adapter_summary import adapter_values, describe_adapters, is_adapter_file
 from odt.models.model import lowered_of
 from odt.models.summary import inspect_selected
 
@@ -47,11 +49,16 @@ def command(
 ) -> None:
     """Show the operators of MODEL with their shapes, its parameters, training info and metadata.
 
+    MODEL may also be a file of low-rank adapters: it is shown with rank, alpha and weights.
+
     LAST is the --num-of-trainable-ops that trains this operator and all after it; TRAINS is the
     number of parameters it trains. Constants that do not train are listed with the reason. With
     --trainable, --freeze or --bias-only, both columns and the list of parameters count only the
     selected weights.
     """
+    if is_adapter_file(model):
+        _show_adapters(model, as_json=as_json)
+        return
     source = odt.load_model(
         model, signature=signature, input_shapes=input_shapes, input_values=input_values
     )
@@ -70,3 +77,16 @@ def command(
     elif not svg:
         text = source.summary(**asdict(selection))
         click.echo(spell(text))
+
+
+def _show_adapters(path: str, *, as_json: bool) -> None:
+    """Prints a file of adapters; refuses options of models."""
+    context = click.get_current_context()
+    options = [p for p in context.command.get_params(context) if isinstance(p, click.Option)]
+    given = [p.opts[0] for p in options if p.name != "as_json" and is_typed(p, context)]
+    if given:
+        raise OdtError(f"{', '.join(given)}: must be left out for {path}, a file of adapters.")
+    if as_json:
+        click.echo(json.dumps(adapter_values(path), indent=1))
+    else:
+        click.echo(describe_adapters(path))

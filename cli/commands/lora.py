@@ -1,4 +1,4 @@
-"""Make low-rank adapters (LoRA) for a model, or merge trained ones into it."""
+"""Make low-rank adapters (LoRA) for a model, merge trained ones, or write them for others."""
 
 import shlex
 
@@ -9,6 +9,8 @@ from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
+
+MODES = ("--rank", "--merge", "--adapters")
 
 
 @click.command()
@@ -48,14 +50,20 @@ from odt.errors import OdtError
     help="Merge the trained adapters in FILE into the weights of MODEL.",
 )
 @click.option(
+    "--adapters",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write the adapters in FILE in the form of another program.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(),
     required=True,
     metavar="FILE",
-    help="File of the adapters: .npz, or PEFT's adapter_model.safetensors, with "
-    "adapter_config.json beside it; with --merge, file of the merged model (.tflite, .circle or "
-    ".onnx).",
+    help="File of the adapters: .npz; PEFT's adapter_model.safetensors, with "
+    "adapter_config.json beside it; or .gguf for llama.cpp. With --merge, file of the merged model "
+    "(.tflite, .circle or .onnx).",
 )
 def command(
     model: str,
@@ -65,6 +73,7 @@ def command(
     alpha: float | None,
     seed: int,
     merge: str | None,
+    adapters: str | None,
     output: str,
 ) -> None:
     """Make low-rank adapters (LoRA) for MODEL: a small file to train instead of MODEL's weights.
@@ -73,11 +82,13 @@ def command(
     matrices A and B train. B is 0 at first. `odt train MODEL --adapters FILE` trains the adapters.
     Its exports are MODEL with the adapters merged into its weights.
     """
-    if (rank is None) == (merge is None):
-        actual = "none" if merge is None else "both"
-        raise OdtError(f"--rank, --merge: one of them must be given, but got {actual}.")
-    check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
-    adapter_endings = (".npz", ".safetensors")
+    given = [name for name, value in zip(MODES, (rank, merge, adapters), strict=True) if value]
+    if len(given) != 1:
+        actual = " and ".join(given) or "none"
+        raise OdtError(f"{', '.join(MODES)}: one of them must be given, but got {actual}.")
+    read = {"MODEL": model, "--merge": merge, "--adapters": adapters}
+    check_outputs({"--output": output}, read)
+    adapter_endings = (".npz", ".safetensors", ".gguf")
     extension_of("--output", output, (*FORMATS, ".onnx") if merge is not None else adapter_endings)
     if merge is not None:
         merged = odt.load_model(model, merge, signature=signature)
@@ -85,13 +96,18 @@ def command(
             merged.save(output)
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
-    assert rank is not None, "it is given without --merge"
     from odt.training.exports import check_adapters_path  # imports NumPy, which --help does not
 
-    check_adapters_path(output)
-    adapted = odt.lora(
-        odt.load_model(model, signature=signature), rank, target=target, alpha=alpha, seed=seed
-    )
+    if adapters is not None:
+        loaded = odt.load_model(model, adapters, signature=signature)
+        check_adapters_path(output, loaded)
+        loaded.save_adapters(output)
+        click.echo(f"{output}: the adapters in {adapters}")
+        return
+    assert rank is not None, "one of the three is given"
+    base = odt.load_model(model, signature=signature)
+    check_adapters_path(output, base)
+    adapted = odt.lora(base, rank, target=target, alpha=alpha, seed=seed)
     adapted.save_adapters(output)
     sizes = {name: a.size for name, a in adapted.parameters.items()}
     adapter_sizes = [n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))]

@@ -14,5 +14,5 @@ adapters_option = option(
     "--adapters",
     type=click.Path(),
     metavar="FILE",
-    help="Low-rank adapters (odt lora or PEFT) to add to the model; only the adapters train.",
+    help="Low-rank adapters (odt lora, PEFT or GGUF) to add to the model; only the adapters train.",
 )

@@ -19,8 +19,8 @@ class ExportOptions:
         "--export-adapters",
         type=OutputPath(),
         metavar="FILE",
-        help="Export only the trained low-rank adapters, as .npz or as PEFT's "
-        "adapter_model.safetensors. Other exports merge them into the weights.",
+        help="Export only the trained low-rank adapters, as .npz, as PEFT's "
+        "adapter_model.safetensors or as .gguf. Other exports merge them into the weights.",
     )
     export_circle: str | None = declare(
         EXPORT,

@@ -22,6 +22,7 @@ from odt.federated.history import History, Round
 from odt.training.exports import check_adapters_path
 
 PLOTS = (".svg", ".png")
+MODEL = "the model that is trained"
 
 
 def check_files(options: FedOptions) -> None:
@@ -45,7 +46,7 @@ def check_files(options: FedOptions) -> None:
     refuse_alone("--export-adapters", adapters, "--adapters", files.adapters)
     for kind, path in exports.items():
         if kind == ADAPTERS:
-            check_adapters_path(path)
+            check_adapters_path(path, require("--model", files.model, MODEL))
         else:
             check_ending(f"--export-{kind}", path, kind)
     if files.plot:
@@ -57,7 +58,7 @@ def check_files(options: FedOptions) -> None:
 
 def trainer_of(options: FedOptions) -> odt.Trainer:
     """Returns the trainer that takes the place of each client in turn."""
-    model = require("--model", options.files.model, "the model that is trained")
+    model = require("--model", options.files.model, MODEL)
     arguments = {**trainer_arguments(options.recipe), "checkpoint": None}
     return new_trainer(odt.load_model(model, options.files.adapters), **arguments)
 

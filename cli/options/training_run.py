@@ -162,7 +162,7 @@ def check_files(model: odt.Model, options: TrainOptions) -> None:
     check_outputs(written, read, replaces)
     for kind, path in exports.items():
         if kind == ADAPTERS:
-            check_adapters_path(path)
+            check_adapters_path(path, model)
         else:
             _check_model_file(names[kind], path, kind, model)
 

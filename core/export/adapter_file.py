@@ -1,7 +1,8 @@
-"""Files of low-rank adapters: an .npz with matrices and a description, or those of PEFT.
+"""Files of low-rank adapters: an .npz with matrices and a description, or those of others.
 
-Array `adapters` holds JSON as bytes: format, version, hash of the model, α, and index and name of
-each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight K of this list.
+Array `adapters` holds JSON as bytes: format, version, hash and file name of the model, α, and index
+and name of each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight K of
+this list.
 """
 
 import io
@@ -12,9 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.peft_adapters import ENDING, read_peft_adapters, write_peft_adapters
+from odt.core.export.gguf_adapters import (
+    GGUF_ENDING,
+    read_gguf_adapters,
+    weight_names,
+    with_rows_of_circle,
+    write_gguf_adapters,
+)
+from odt.core.export.peft_adapters import (
+    ENDING,
+    peft_names,
+    read_peft_adapters,
+    write_peft_adapters,
+)
+from odt.core.export.stored_adapters import StoredAdapter, StoredAdapters, base_name, check_ranks
 from odt.core.lowering.low_rank import Adapter, Adapters
 from odt.core.model.graph import Graph
+from odt.core.model.model import Model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
@@ -24,21 +39,31 @@ from odt.kernels.rows.updatedef import is_number
 FORMAT = "odt-lora"
 VERSION = 1
 RULE = "must be adapters written by odt"
+ARRAY = "adapters"  # of the description
+FORM = "odt"
 
 
-def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Graph) -> None:
+def write_adapters(
+    path: str | os.PathLike[str], adapters: Adapters, graph: Graph, model: Model
+) -> None:
     """Writes adapters atomically.
 
     Args:
-        path: the file; one that ends in .safetensors has the form of PEFT.
+        path: the file; one that ends in .safetensors has the form of PEFT, one in .gguf that of
+            llama.cpp.
         adapters: the adapters.
         graph: graph of the model that the adapters adapt, for the names of the weights.
+        model: the model.
 
     Raises:
-        DataError: if the file cannot be written.
+        DataError: if the file cannot be written, or adapters of this model have no such form.
     """
-    if _is_peft(path):
-        write_peft_adapters(path, adapters, graph)
+    form = _form(path)
+    if form == "PEFT":
+        write_peft_adapters(path, adapters, graph, model)
+        return
+    if form == "GGUF":
+        write_gguf_adapters(path, adapters, graph, model)
         return
     weights = [
         {"tensor": adapter.tensor, "name": graph.tensors[adapter.tensor].name}
@@ -48,10 +73,11 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
         "format": FORMAT,
         "version": VERSION,
         "model": adapters.model,
+        "base": base_name(graph),
         "alpha": adapters.alpha,
         "weights": weights,
     }
-    arrays = {"adapters": np.frombuffer(json.dumps(description).encode(), np.uint8)}
+    arrays = {ARRAY: np.frombuffer(json.dumps(description).encode(), np.uint8)}
     for k, adapter in enumerate(adapters.members):
         arrays |= {f"{k}.a": adapter.a, f"{k}.b": adapter.b}
     file = io.BytesIO()
@@ -59,39 +85,72 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     write_atomically(path, [file.getvalue()], DataError)
 
 
-def read_adapters(path: str | os.PathLike[str], graph: Callable[[], Graph]) -> Adapters:
-    """Reads adapters, whose fit to a model `adapt` checks.
+def read_adapter_file(path: str | os.PathLike[str]) -> StoredAdapters:
+    """Reads adapters as the file holds them.
 
     Args:
-        path: an .npz, or the .safetensors of PEFT or their folder.
-        graph: returns the model's graph with float32 weights, for the names of PEFT's modules.
+        path: an .npz of odt, the .safetensors of PEFT or their folder, or a .gguf.
 
     Raises:
         DataError: if the file cannot be read or is damaged.
     """
-    if _is_peft(path) or os.path.isdir(path):
-        return read_peft_adapters(path, graph())
+    form = "PEFT" if os.path.isdir(path) else _form(path)
+    if form == "PEFT":
+        return read_peft_adapters(path)
+    if form == "GGUF":
+        return read_gguf_adapters(path)
     import zipfile
 
     name = os.fspath(path)
     with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
         guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
-        description: dict[str, Any] = json.loads(file["adapters"].tobytes())
+        description: dict[str, Any] = json.loads(file[ARRAY].tobytes())
         if (description["format"], description["version"]) != (FORMAT, VERSION):
             raise ValueError(f"format {description['format']} {description['version']}")
         members = tuple(
-            Adapter(int(weight["tensor"]), _matrix(file[f"{k}.a"]), _matrix(file[f"{k}.b"]))
+            StoredAdapter(
+                str(weight["name"]),
+                _matrix(file[f"{k}.a"]),
+                _matrix(file[f"{k}.b"]),
+                int(weight["tensor"]),
+            )
             for k, weight in enumerate(description["weights"])
         )
+        check_ranks(members)
         alpha, model = description["alpha"], str(description["model"])
-        ranks = {n for adapter in members for n in (len(adapter.a), adapter.b.shape[1])}
-        if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
-            raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
-    return Adapters(model, float(alpha), members)
+        if not is_number(alpha) or alpha <= 0:
+            raise ValueError(f"alpha {alpha}")
+        base = str(description.get("base", ""))  # files of odt before November 2026 have none
+    return StoredAdapters(name, FORM, float(alpha), members, model, base)
 
 
-def _is_peft(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).lower().endswith(ENDING)
+def read_adapters(
+    path: str | os.PathLike[str], model: Model, graph: Callable[[], Graph]
+) -> Adapters:
+    """Reads adapters of a model, whose fit to it `adapt` checks.
+
+    Args:
+        path: as for `read_adapter_file`.
+        model: the model.
+        graph: returns its graph with float32 weights, for the names of weights.
+
+    Raises:
+        DataError: if the file cannot be read or is damaged, or has adapters of other weights.
+    """
+    stored = read_adapter_file(path)
+    if stored.form == FORM:
+        members = tuple(Adapter(m.tensor, m.a, m.b) for m in stored.members)
+        return Adapters(stored.model, stored.alpha, members)
+    if stored.form == "PEFT":
+        return stored.matched(graph(), peft_names(graph(), model))
+    return with_rows_of_circle(stored, model).matched(graph(), weight_names(graph()))
+
+
+def _form(path: str | os.PathLike[str]) -> str:
+    """Returns whose form a file of this name has."""
+    name = os.fspath(path).lower()
+    endings = {ENDING: "PEFT", GGUF_ENDING: "GGUF"}
+    return next((form for ending, form in endings.items() if name.endswith(ending)), FORM)
 
 
 def _matrix(values: Array) -> Array:

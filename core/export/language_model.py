@@ -11,7 +11,7 @@ into the order for halves.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,13 +55,29 @@ class Architecture:
         name: name in the metadata, with which its hyper-parameters begin.
         rotates_neighbors: whether rows of queries and keys are in the order for rotary embeddings
             that rotate neighbors, not halves.
+        modules: layer, in a block or outside → its module in transformers.
     """
 
     name: str
     rotates_neighbors: bool
+    modules: Mapping[str, str]
 
 
-ARCHITECTURES = {row.name: row for row in (Architecture("llama", rotates_neighbors=True),)}
+LLAMA = Architecture(
+    "llama",
+    rotates_neighbors=True,
+    modules={
+        "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj",
+        "attn_v": "self_attn.v_proj",
+        "attn_output": "self_attn.o_proj",
+        "ffn_gate": "mlp.gate_proj",
+        "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+        "output": "lm_head",
+    },
+)
+ARCHITECTURES = {row.name: row for row in (LLAMA,)}
 
 
 @dataclass(frozen=True, slots=True)

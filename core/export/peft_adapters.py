@@ -2,8 +2,9 @@
 
 adapter_model.safetensors holds A and B of each adapted weight under the name of its module, and
 adapter_config.json the rank r and α. A weight `fc1.weight` belongs to the module `fc1`; one with
-another name, such as `dense/MatMul`, to a module of that name. Files that odt writes also hold the
-hash of the model, which PEFT ignores.
+another name, such as `dense/MatMul`, to a module of that name. Weights of language models from GGUF
+belong to their modules in transformers. Files that odt writes also hold the
+hash and the file name of the model, which PEFT ignores.
 Source: *Checkpoint format* in the documentation of PEFT.
 """
 
@@ -12,14 +13,19 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
+from odt.core.export.language_names import language_of, module_of
 from odt.core.export.safetensors_file import Entry, encode, read_header
-from odt.core.lowering.low_rank import Adapter, Adapters, adaptable, model_hash
+from odt.core.export.stored_adapters import StoredAdapters, base_name, stored_pairs
+from odt.core.lowering.low_rank import Adapters, adaptable
 from odt.core.model.graph import Graph
+from odt.core.model.model import Model
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import listed, open_input, read_input, reading
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.updatedef import is_number
@@ -29,7 +35,8 @@ ARRAYS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # names tha
 PREFIX = "base_model.model."  # of the modules in PEFT's wrapper of a model
 NAME = re.compile(re.escape(PREFIX) + r"(.+)\.lora_([AB])\.weight", re.DOTALL)
 NUMBERED = "tensor_"  # begins the module of a weight without a name of its own
-HASH = "odt.model"  # key of the metadata
+HASH, BASE = "odt.model", "odt.base"  # keys of the metadata
+FORM = "PEFT"
 MAX_CONFIG = 1 << 20
 # Fields of adapter_config.json that change what adapters compute, which odt does not.
 VARIANTS = (
@@ -54,19 +61,22 @@ def check_name(path: str | os.PathLike[str]) -> None:
         )
 
 
-def write_peft_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Graph) -> None:
+def write_peft_adapters(
+    path: str | os.PathLike[str], adapters: Adapters, graph: Graph, model: Model
+) -> None:
     """Writes adapters, and the file with their rank and α beside them.
 
     Args:
         path: the file of the arrays, named ARRAYS.
         adapters: the adapters.
         graph: graph of the model that the adapters adapt, for the names of the weights.
+        model: the model.
 
     Raises:
         DataError: if a file cannot be written; an existing one is then unchanged.
     """
     check_name(path)
-    names = {i: name for name, i in _modules(graph).items()}
+    names = {i: name for name, i in peft_names(graph, model).items()}
     convolved = {n.inputs[1] for n in graph.nodes if n.op == "CONV_2D"}
     arrays = {}
     for adapter in adapters.members:
@@ -85,52 +95,60 @@ def write_peft_adapters(path: str | os.PathLike[str], adapters: Adapters, graph:
     }
     beside = os.path.join(os.path.dirname(os.fspath(path)), CONFIG)
     with AtomicFile(path, DataError) as file, AtomicFile(beside, DataError) as config_file:
-        for chunk in encode(arrays, {"format": "pt", HASH: adapters.model}):
+        for chunk in encode(arrays, {"format": "pt", HASH: adapters.model, BASE: base_name(graph)}):
             file.write(chunk)
         config_file.write(json.dumps(config, indent=2).encode())
 
 
-def read_peft_adapters(path: str | os.PathLike[str], graph: Graph) -> Adapters:
+def read_peft_adapters(path: str | os.PathLike[str]) -> StoredAdapters:
     """Reads adapters of PEFT or odt.
 
     Args:
         path: the file of the arrays, or its folder.
-        graph: the model's, with float32 weights.
 
     Raises:
-        DataError: if a file cannot be read or is damaged, or the adapters are of another kind or of
-            weights that the model does not have.
+        DataError: if a file cannot be read or is damaged, or the adapters are of another kind.
     """
     name = os.fspath(path)
     if os.path.isdir(name):
         name = os.path.join(name, ARRAYS)
-    rank, alpha = _read_config(os.path.join(os.path.dirname(name), CONFIG))
-    rule = "must be adapters of PEFT in safetensors"
-    with open_input(name) as file, reading(name, rule):
+    config = _read_config(os.path.join(os.path.dirname(name), CONFIG))
+    with open_input(name) as file, reading(name, "must be adapters of PEFT in safetensors"):
         entries, metadata = read_header(file)
-        pairs = _pairs(entries)
-        if not pairs:
-            raise ValueError("no array")
-        modules, sizes = _modules(graph), dict(adaptable(graph))
-        unknown = [module for module in pairs if modules.get(module) not in sizes]
-        if unknown:
-            raise DataError(
-                f"{name}: modules with adapters must be weights of {graph.name} that can have one, "
-                f"but got {listed(unknown)}. Its weights are {listed(modules) or 'none'}."
-            )
-        members = []
-        for module, pair in pairs.items():
-            tensor = modules[module]
-            units, width = sizes[tensor]
-            a = _matrix(file, pair, "A", (rank, width), module)
-            b = _matrix(file, pair, "B", (units, rank), module)
-            members.append(Adapter(tensor, a, b))
-    model = metadata.get(HASH) or model_hash(graph)
-    return Adapters(model, alpha, tuple(sorted(members, key=lambda adapter: adapter.tensor)))
+        members = stored_pairs(_matrices(file, entries, config.rank))
+    base = metadata.get(BASE, config.base)
+    return StoredAdapters(name, FORM, config.alpha, members, metadata.get(HASH, ""), base)
 
 
-def _read_config(path: str) -> tuple[int, float]:
-    """Reads r, and α for the scale α / r."""
+def peft_names(graph: Graph, model: Model) -> dict[str, int]:
+    """Returns the weights that can have adapters, by name of their module."""
+    language = language_of(model)
+    names = {i: module_of(graph.tensors[i].name, language) for i, _ in adaptable(graph)}
+    counts = Counter(names.values())
+    modules = {}
+    for i, name in names.items():
+        is_unique = name and counts[name] == 1 and not name.startswith(NUMBERED)
+        modules[name if is_unique else f"{NUMBERED}{i}"] = i
+    return modules
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """What adapter_config.json says.
+
+    Attributes:
+        rank: r.
+        alpha: α, for the scale α / r.
+        base: name of the model; may be empty.
+    """
+
+    rank: int
+    alpha: float
+    base: str
+
+
+def _read_config(path: str) -> _Config:
+    """Reads adapter_config.json."""
     content = read_input(path, "the file that PEFT writes beside adapters", most=MAX_CONFIG)
     with reading(path, "must be a configuration of LoRA by PEFT"):
         config: dict[str, Any] = json.loads(content)
@@ -148,39 +166,21 @@ def _read_config(path: str) -> tuple[int, float]:
                 "Train them in PEFT without these options."
             )
         scale = math.sqrt(rank) if config.get("use_rslora") else 1.0  # α / √r instead of α / r
-    return rank, float(alpha) * scale
+        base = config.get("base_model_name_or_path")
+        return _Config(rank, float(alpha) * scale, base if isinstance(base, str) else "")
 
 
-def _pairs(entries: dict[str, Entry]) -> dict[str, dict[str, Entry]]:
-    """Returns A and B by module and letter."""
-    pairs: dict[str, dict[str, Entry]] = {}
+def _matrices(
+    file: BufferedReader, entries: dict[str, Entry], rank: int
+) -> Iterator[tuple[str, str, Array]]:
+    """Yields module, letter and matrix; convolutions have axes of the filter's height and width."""
     for name, entry in entries.items():
         match = NAME.fullmatch(name)
         if match is None:
             raise ValueError(f"an array {listed([name])}")
-        pairs.setdefault(match[1], {})[match[2]] = entry
-    alone = [module for module, pair in pairs.items() if len(pair) == 1]
-    if alone:
-        raise ValueError(f"only one of A and B of {listed(alone)}")
-    return pairs
-
-
-def _matrix(
-    file: BufferedReader, pair: dict[str, Entry], letter: str, shape: tuple[int, int], module: str
-) -> Array:
-    """Reads A or B, which convolutions store with axes of the filter's height and width."""
-    entry = pair[letter]
-    if entry.shape not in (shape, (*shape, 1, 1)):
-        raise ValueError(f"{letter} of {listed([module])} of shape {entry.shape}, not {shape}")
-    return entry.read(file).reshape(shape)
-
-
-def _modules(graph: Graph) -> dict[str, int]:
-    """Returns the weights that can have adapters, by name of their module."""
-    names = {i: graph.tensors[i].name.removesuffix(".weight") for i, _ in adaptable(graph)}
-    counts = Counter(names.values())
-    modules = {}
-    for i, name in names.items():
-        is_unique = name and counts[name] == 1 and not name.startswith(NUMBERED)
-        modules[name if is_unique else f"{NUMBERED}{i}"] = i
-    return modules
+        shape, axis = entry.shape[:2], 0 if match[2] == "A" else 1
+        if entry.shape not in (shape, (*shape, 1, 1)) or shape[axis : axis + 1] != (rank,):
+            raise ValueError(
+                f"{match[2]} of {listed([match[1]])} of shape {entry.shape}, and r {rank}"
+            )
+        yield match[1], match[2], entry.read(file).reshape(shape)

@@ -71,7 +71,7 @@ class ModelOptions:
         None,
         File(),
         DATA,
-        "Low-rank adapters of odt lora or PEFT to add to the model.",
+        "Low-rank adapters of odt lora, PEFT or GGUF to add to the model.",
         metavar="FILE",
     )
 

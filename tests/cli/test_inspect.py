@@ -15,6 +15,7 @@ from model_builder import ModelBuilder
 from support.bounded import answers
 from support.paths import GOLDEN, MODELS
 
+import odt
 from odt.cli.main import main
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
@@ -273,3 +274,39 @@ def test_the_picture_of_a_chain_that_reads_its_input_is_bounded(size: int, tmp_p
     assert len(re.findall(RECTANGLE, text)) == size + 2
     assert len(text) < 1500 * size + 3_000_000
     assert ("<title>from input</title>" in text) == (size > 200)
+
+
+def test_adapters_are_shown_with_rank_weights_and_model(tmp_path: Path) -> None:
+    made = odt.lora(MLP, 4, alpha=6)
+    names = [name.removesuffix("/lora_a") for name in made.parameters if name.endswith("/lora_a")]
+    for form, path in (("odt", "a.npz"), ("PEFT", "adapter_model.safetensors")):
+        made.save_adapters(tmp_path / path)
+        for given in (path, ".") if form == "PEFT" else (path,):
+            shown = inspect(tmp_path / given).output
+            head, sizes, base, _, _, *rows = shown.splitlines()
+            assert head.startswith(f"{tmp_path / path}: adapters in the form of {form}, ")
+            count = 4 * (784 + 128 + 128 + 10)
+            assert sizes == f"rank 4, alpha 6: 2 weights, {count:,} parameters"
+            assert re.fullmatch(r"base: model\.circle, hash [0-9a-f]{8}", base)
+            modules = [name.removesuffix(".weight") for name in names]
+            assert [row.split("  ")[0] for row in rows] == (modules if form == "PEFT" else names)
+            assert f"{4 * (784 + 128):,}" in rows[0]
+    result = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.npz"), "--json"])
+    content = json.loads(result.output)
+    assert (content["rank"], content["alpha"], content["base"]) == (4, 6, "model.circle")
+    assert [w["a"] for w in content["weights"]] == [[4, 784], [4, 128]]
+    result = CliRunner().invoke(main, ["inspect", str(tmp_path / "a.npz"), "--bias-only"])
+    assert "--bias-only: must be left out for" in result.output
+    (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-40])
+    assert inspect(tmp_path / "a.npz").exit_code == 1
+
+
+def test_the_base_of_adapters_may_be_unknown(tmp_path: Path) -> None:
+    odt.lora(MLP, 2).save_adapters(tmp_path / "adapter_model.safetensors")
+    path = tmp_path / "adapter_model.safetensors"
+    header, data = path.read_bytes()[8:].split(b"}}", 1)
+    fields = json.loads(header + b"}}")
+    del fields["__metadata__"]
+    text = json.dumps(fields).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data.lstrip(b" "))
+    assert "base: not in the file; odt compares names" in inspect(path).output

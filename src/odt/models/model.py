@@ -227,8 +227,9 @@ class Model:
         """Writes the low-rank adapters of a model that `lora` returned.
 
         Args:
-            path: path of the new file: an .npz, or adapter_model.safetensors, beside which
-                adapter_config.json is then written, as PEFT reads them.
+            path: path of the new file: an .npz; adapter_model.safetensors, beside which
+                adapter_config.json is then written, as PEFT reads them; or a .gguf for llama.cpp,
+                if the model was converted from GGUF.
 
         Raises:
             OptionError: if the model has no adapters.
@@ -239,7 +240,7 @@ class Model:
             raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
         from odt.core.export.adapter_file import write_adapters
 
-        write_adapters(path, self._adapters, self._lowered.graph)
+        write_adapters(path, self._adapters, self._lowered.graph, self._file)
 
     def __repr__(self) -> str:
         graph = self._file.graph
@@ -292,8 +293,8 @@ def load_model(
     Args:
         path: a .circle, circle+, .tflite or .onnx file, or a folder with an nnpackage.
         adapters: path of a file of low-rank adapters that were made for the model: an .npz of odt,
-            or PEFT's adapter_model.safetensors or its folder, whose modules have the names of
-            weights.
+            PEFT's adapter_model.safetensors or its folder, whose modules have the names of weights,
+            or a .gguf.
         signature: name of the signature to use, if the file has several; None for its first
             subgraph.
         input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
@@ -329,7 +330,7 @@ def load_model(
         return Model(file)
     from odt.core.export.adapter_file import read_adapters
 
-    model = Model(file, read_adapters(adapters, lambda: lower_model(file).graph))
+    model = Model(file, read_adapters(adapters, file, lambda: lower_model(file).graph))
     _ = model._lowered  # checks that the adapters are this model's
     return model
 

@@ -14,7 +14,7 @@ from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError, warn
 from odt.kernels.loss_text import is_plugin
-from odt.models.model import Path, format_of
+from odt.models.model import Model, Path, file_of, format_of
 from odt.training.session import Session
 
 
@@ -115,15 +115,18 @@ def check_export(
     check_shared_ranges(recipe.model, session.exported())
 
 
-def check_adapters_path(path: Path) -> None:
-    """Refuses a name of a new file of adapters that PEFT would not find, before training.
+def check_adapters_path(path: Path, model: Model | Path) -> None:
+    """Refuses a new file of adapters that no other program could use, before training.
 
     Raises:
-        DataError: if it ends in .safetensors and is another name.
+        DataError: if the name ends in .safetensors and is not that of PEFT, or in .gguf and the
+            model was not converted from GGUF.
     """
+    from odt.core.export.gguf_adapters import check_language_model
     from odt.core.export.peft_adapters import check_name
 
     check_name(path)
+    check_language_model(path, file_of(model))
 
 
 def export_adapters(session: Session, path: Path) -> None:
@@ -140,4 +143,4 @@ def export_adapters(session: Session, path: Path) -> None:
         rule = "must be a model with adapters"
         raise OptionError("model", rule, session.model.path, "Make them with `odt.lora`.")
     weights = session.build().weights()
-    write_adapters(path, adapted.trained_adapters(weights), adapted.graph)
+    write_adapters(path, adapted.trained_adapters(weights), adapted.graph, session.recipe.model)

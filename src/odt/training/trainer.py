@@ -486,9 +486,9 @@ class Trainer(Closing):
         """Writes the trained low-rank adapters of a model that `odt.lora` returned.
 
         Args:
-            path: path of the new file, an .npz that holds the adapters and a hash of the model; or
+            path: path of the new file, an .npz that holds the adapters and a hash of the model;
                 adapter_model.safetensors, beside which adapter_config.json is then written, as PEFT
-                reads them.
+                reads them; or a .gguf for llama.cpp, if the model was converted from GGUF.
 
         Raises:
             OptionError: if the model has no adapters.

@@ -155,20 +155,21 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     odt.lora(network(tmp_path / "m.tflite"), 2).save_adapters(tmp_path / "a.npz")
     data = (tmp_path / "a.npz").read_bytes()
     path = tmp_path / "bad.npz"
-    graph = lower_model(read_model(tmp_path / "m.tflite")).graph
+    model = read_model(tmp_path / "m.tflite")
+    graph = lower_model(model).graph
     for k in range(0, len(data), 97):
         path.write_bytes(data[:k] + bytes([data[k] ^ 0xFF]) + data[k + 1 :])
         with suppress(DataError, ModelError):
-            adapt(graph, read_adapters(path, lambda: graph))
+            adapt(graph, read_adapters(path, model, lambda: graph))
     arrays: dict[str, Any] = dict(np.load(tmp_path / "a.npz"))
     for name, value in (("0.a", arrays["0.a"][:1]), ("0.b", arrays["0.b"] * np.nan)):
         np.savez(path, **{**arrays, name: value})
         with pytest.raises(DataError, match="must be adapters written by odt"):
-            read_adapters(path, lambda: graph)
+            read_adapters(path, model, lambda: graph)
     described = json.loads(arrays["adapters"].tobytes()) | {"alpha": -1}
     np.savez(path, **{**arrays, "adapters": np.frombuffer(json.dumps(described).encode(), "u1")})
     with pytest.raises(DataError, match="alpha -1"):
-        read_adapters(path, lambda: graph)
+        read_adapters(path, model, lambda: graph)
 
 
 def test_weights_that_others_read_get_no_adapter(tmp_path: Path) -> None:
