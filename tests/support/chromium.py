@@ -58,7 +58,8 @@ class Chromium:
         self._lock = threading.Lock()
         self._session = ""
         threading.Thread(target=self._receive, daemon=True).start()
-        self.send("Tracing.start", traceConfig={"includedCategories": ["toplevel"]})
+        categories = ["toplevel", "devtools.timeline"]  # the second one has CommitLoad
+        self.send("Tracing.start", traceConfig={"includedCategories": categories})
         pages = self.send("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in pages if t["type"] == "page")
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
@@ -124,14 +125,19 @@ class Chromium:
     def longest_task(self) -> float:
         """Ends the trace; returns the longest task of a page's main thread, in milliseconds.
 
-        It is measured in processor time, so that other programs do not change it.
+        It is measured in processor time, so that other programs do not change it. Pages that
+        Chromium shows itself, such as chrome://omnibox-popup, do not count.
         """
         self._post("", "Tracing.end", {})
         assert self._is_traced.wait(TIMEOUT)
+        loads = [e for e in self._trace if e["name"] == "CommitLoad"]
+        pages = {e["pid"] for e in loads if e["args"]["data"]["url"].startswith("http")}
         threads = {
             (e["pid"], e["tid"])
             for e in self._trace
-            if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"
+            if e["name"] == "thread_name"
+            and e["args"]["name"] == "CrRendererMain"
+            and e["pid"] in pages
         }
         tasks = [e["tdur"] for e in self._trace if (e["pid"], e["tid"]) in threads and "tdur" in e]
         return float(max(tasks)) / 1000
