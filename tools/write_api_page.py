@@ -102,8 +102,15 @@ PAGES = {
         "read, make, cut, quantize and write model files",
         (
             *("load_model", "Model", "TensorInfo", "NodeInfo", "new_model", "replace_head", "cut"),
-            *("convert_gguf", "join", "lora", "quantize", "QuantizedModel", "LayerNoise"),
-            *("read_training_info", "write_circle_plus", "remove_training_info", "TrainingInfo"),
+            *("join", "lora", "quantize", "QuantizedModel", "LayerNoise", "convert_gguf"),
+            *(
+                "load_tokenizer",
+                "BytePairs",
+                "read_training_info",
+                "write_circle_plus",
+                "remove_training_info",
+                "TrainingInfo",
+            ),
         ),
     ),
     "planning": Page(

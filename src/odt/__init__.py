@@ -24,6 +24,8 @@ PUBLIC = {
     "read_training_info": "odt.models.model",
     "new_model": "odt.models.creation",
     "convert_gguf": "odt.models.language",
+    "load_tokenizer": "odt.datasets.tokenizer",
+    "BytePairs": "odt.core.data.byte_pairs",
     "replace_head": "odt.models.transfer",
     "lora": "odt.models.transfer",
     "quantize": "odt.models.quantization",

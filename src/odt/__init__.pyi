@@ -6,10 +6,12 @@ from odt.artifacts.artifacts import generate_artifacts as generate_artifacts
 from odt.charts.plot import Plot as Plot
 from odt.compilation.compilation import CProgram as CProgram
 from odt.compilation.compilation import compile as compile
+from odt.core.data.byte_pairs import BytePairs as BytePairs
 from odt.core.model.training_info import TrainingInfo as TrainingInfo
 from odt.core.quantization.quantize_model import LayerNoise as LayerNoise
 from odt.data.new_data import NewData as NewData
 from odt.data.sources import DataSet as DataSet
+from odt.datasets.tokenizer import load_tokenizer as load_tokenizer
 from odt.errors import DataError as DataError
 from odt.errors import LostFileError as LostFileError
 from odt.errors import MissingPackageError as MissingPackageError

@@ -1,7 +1,9 @@
 """GGUF files, written from the specification without odt."""
 
+import json
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,7 @@ BYTE_CHARACTERS = "".join(  # of byte-level BPE: printable bytes of Latin-1 stan
 )
 MERGES = (  # each of tokens that are there already
     *("h e", "t he", "Ġ the", "i n", "Ġ a", "a n", "an d", "Ġ and", "o n", "r e", "e r", "Ġ t"),
-    *("Ġt he", "in g", "Ġ w", "o r", "or d", "Ġw ord", "l l", "ll o", "he llo", "Ġ hello", "Ċ Ċ"),
+    *("Ġt o", "in g", "Ġ w", "o r", "or d", "Ġw ord", "l l", "ll o", "he llo", "Ġ hello", "Ċ Ċ"),
     *("Ã ¤", "Ġ Ġ", "ĠĠ ĠĠ", "' s", "s er", "u ser", "a s", "as s", "ass i", "s t", "assi st"),
 )
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -203,3 +205,17 @@ def llama_logits(
     head = w.get("output.weight", w["token_embd.weight"])
     logits: NDArray[np.float64] = norm(x, "output_norm") @ head.T
     return logits
+
+
+def main() -> None:
+    """Writes a small model and texts for the pages of the documentation."""
+    Path("model.gguf").write_bytes(tiny_llama("floats"))
+    lines = [{"prompt": f"the word {c}", "completion": f"hello {c}"} for c in "abcdefghij"]
+    Path("talks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    Path("texts").mkdir(exist_ok=True)
+    for c in "abcdef":
+        Path("texts", f"{c}.txt").write_text(f"hello {c}, the word and all " * 3)
+
+
+if __name__ == "__main__":
+    main()
