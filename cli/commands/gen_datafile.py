@@ -32,7 +32,7 @@ from odt.datasets.data_writers import OUTPUTS
 from odt.datasets.generate import Request, generate
 from odt.datasets.labels import class_names, order_classes, parse_label_map, relabel
 from odt.datasets.model_signature import read_signature
-from odt.datasets.preprocess import Targets
+from odt.datasets.preprocess import FLOAT32, Targets
 from odt.datasets.published import PUBLISHED
 from odt.datasets.source import Source
 from odt.datasets.splits import Division
@@ -135,7 +135,10 @@ def request_of(options: DatafileOptions) -> tuple[Source, Request]:
         division=division,
         inputs=inputs,
         targets=Targets(
-            source.classes, options.labels == "one-hot", tuple(source.boxes.get("classes", ()))
+            source.classes,
+            options.labels == "one-hot",
+            tuple(source.boxes.get("classes", ())),
+            source.dtype or FLOAT32,
         ),
         like=like,
         drop_targets=options.missing_target == "drop",

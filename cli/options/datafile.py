@@ -13,8 +13,10 @@ from odt.cli.options.fits import (
     LOCAL,
     NAMED,
     PUBLISHED,
+    QUANTITIES,
     TABULAR,
     TEXTS,
+    TOKENS,
 )
 from odt.cli.options.rows import declare
 from odt.cli.options.sections import Fits
@@ -79,6 +81,11 @@ class DatafileOptions:
            metavar="RECORD|MODEL",
            help="Prepare new data like the training data of this JSON file or model: with the "
            "same steps and classes, in the order of the source; labels are optional.")
+    tokenizer: str | None = declare(SOURCE, "--tokenizer", common=True,
+           fits=Fits("texts for language models", (TOKENS,)),
+           type=click.Path(), metavar="MODEL",
+           help="Language model from odt convert: --source is a text, a folder of texts, or lines "
+           "of JSON with texts or chats, and becomes windows of its tokens.")
     unlabelled: bool = declare(SOURCE, "--unlabelled",
            fits=Fits("data without targets", (*FILES, *TABULAR, "arff", *ARRAYS),
                      without=("label_pattern", "label_column", "regression", "classes", "labels",
@@ -211,7 +218,7 @@ class DatafileOptions:
            help="Frequency range of the mel bands in Hz.  [default: 300,8000, at most half of "
            "--rate]")
     like: str | None = declare(STEPS, "--like", common=True,
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            type=click.Path(), metavar="MODEL",
            help="Take shape, channels and dtype from the inputs of MODEL, and check the data "
            "against it.")
@@ -230,19 +237,19 @@ class DatafileOptions:
            fits=Fits(PICTURE, kinds=("image",)),
            type=click.Choice(COLORS), help="Image color mode.")
     scale: str | None = declare(STEPS, "--scale", common=True,
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            type=click.Choice(SCALES),
            help="Scaling of the values.  [default: 0..1 for images]")
     mean: str = declare(STEPS, "--mean",
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            default="",
            help="Mean to subtract, per channel or feature, separated by commas.")
     std: str = declare(STEPS, "--std",
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            default="",
            help="Standard deviation to divide by, per channel or feature, separated by commas.")
     missing: str = declare(STEPS, "--missing",
-           fits=Fits("missing numbers", kinds=("features",)),
+           fits=Fits("missing numbers", QUANTITIES, kinds=("features",)),
            type=click.Choice(MISSING), default="error", show_default=True,
            help="Handling of missing values of the inputs.")
     missing_target: str = declare(STEPS, "--missing-target",
@@ -251,10 +258,10 @@ class DatafileOptions:
            type=click.Choice(["error", "drop"]), default="error", show_default=True,
            help="Handling of missing targets; --missing drop drops them too.")
     flatten: bool = declare(STEPS, "--flatten",
-           fits=Fits("samples of several axes", without=("like",)),
+           fits=Fits("samples of several axes", QUANTITIES, without=("like",)),
            is_flag=True, help="Flatten each sample to one axis.")
     dtype: str | None = declare(STEPS, "--dtype",
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            type=click.Choice(sorted(DTYPES)),
            help="dtype of the input file.  [default: float32]")
     labels: str = declare(STEPS, "--labels",
@@ -265,7 +272,7 @@ class DatafileOptions:
            fits=Fits(CLASS, needs_classes=True),
            help="Rename and merge classes: OLD=NEW,… or a JSON file.")
     augment: str = declare(STEPS, "--augment", common=True,
-           fits=Fits(),
+           fits=Fits("numbers", QUANTITIES),
            default="", shell_complete=complete_lists(("flip", "shift=", "crop=", "noise=")),
            help="Data augmentation: flip, shift=PIXELS, crop=FRACTION, noise=STD.")
     augment_factor: int = declare(STEPS, "--augment-factor",

@@ -108,7 +108,8 @@ def check_source(options: DatafileOptions) -> str:
         OdtError: for options that do not fit it.
     """
     if options.source:
-        form = format_of(Path(options.source), Opening(options.source, options.form))
+        opening_of_name = Opening(options.source, options.form, tokenizer=options.tokenizer)
+        form = format_of(Path(options.source), opening_of_name)
         if Path(options.source).exists() or not SOURCE_FORMATS[form].is_path:
             check_format(options.source, form)
         return form
@@ -152,6 +153,7 @@ def opening(path: str, options: DatafileOptions, resize: Resize | None) -> Openi
         path, format=options.form, targets=options.target_source, data_dir=_data_dir(options),
         table=table, arrays=arrays, sound=sound, skip=options.on_error == "skip",
         resize=resize, naming=Naming(options.label_pattern, options.unlabelled),
+        tokenizer=options.tokenizer,
     )  # fmt: skip
 
 

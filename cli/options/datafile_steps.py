@@ -75,7 +75,7 @@ class Steps:
             default_scale = like.picture_scale()
         elif like is not None:
             dtype = like.inputs[0].dtype
-        dtype = np.dtype(self._options.dtype or dtype)
+        dtype = np.dtype(self._options.dtype or source.dtype or dtype)
         # Integer inputs of a model that is not quantized take 0 … 255.
         is_integer = dtype.kind in "iu" and not self._options.dtype and not is_quantized
         scale = self._options.scale or (default_scale if is_image and not is_integer else "none")

@@ -24,7 +24,10 @@ FILES = ("images", "wav")
 NAMED = ("npz", "hdf5")
 ARRAYS = ("npy", *NAMED, "raw")
 BUILDERS = ("tfds", "huggingface")
-LOCAL = (*FILES, *TABULAR, "arff", "ts", *ARRAYS, "callable", *BUILDERS)  # what --source opens
+TOKENS = "language"  # format of texts for language models
+NUMBERS = (*FILES, *TABULAR, "arff", "ts", *ARRAYS, "callable", *BUILDERS)
+LOCAL = (*NUMBERS, TOKENS)  # what --source opens
+QUANTITIES = (*NUMBERS, PUBLISHED, BUILT)  # whose values have a meaning as numbers
 # Format of a source → what it is, in messages; other formats by their name.
 NOUNS = {
     "images": "images", "wav": "sounds", "csv": "a table", "tsv": "a table", "text": "a table",
@@ -33,7 +36,7 @@ NOUNS = {
     "npy": "a NumPy array", "npz": "NumPy arrays by name", "hdf5": "HDF5 arrays",
     "raw": "a raw file", "callable": "a function", "tfds": "a data set of TensorFlow Datasets",
     "huggingface": "a Hugging Face data set", PUBLISHED: "a published data set",
-    BUILT: "a data set of TensorFlow Datasets",
+    BUILT: "a data set of TensorFlow Datasets", TOKENS: "text",
 }  # fmt: skip
 KINDS = {"image": "images", "sound": "sounds", "features": "numbers"}
 

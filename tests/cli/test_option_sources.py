@@ -1,6 +1,7 @@
 """Every option of gen-datafile on every kind of source: it has an effect, or it is refused."""
 
 import gzip
+import json
 import re
 import shutil
 import sys
@@ -15,8 +16,10 @@ import pytest
 from click.testing import CliRunner
 from support.box_files import voc, voc_object
 from support.datafiles import jpeg, wav
+from support.gguf_files import tiny_llama
 from support.idx import idx
 
+import odt
 from odt.cli.commands import gen_datafile
 from odt.cli.main import main
 from odt.cli.options.fits import NOUNS
@@ -58,16 +61,18 @@ SOURCES = {
     "huggingface": "--source hf:odd --split train",
     "mnist": "mnist --data-dir {mnist}",
     "emnist": "emnist --data-dir {emnist}",
+    "language": "--source {talks.jsonl} --tokenizer {language.circle}",
 }
 WITHOUT = {"--target-source": ("npy", "raw"), "--shape": ("raw",), "--rate": ("wav",),
-           "--seconds": ("wav",), "--split": ("tfds", "huggingface")}  # fmt: skip
+           "--seconds": ("wav",), "--split": ("tfds", "huggingface"),
+           "--tokenizer": ("language",)}  # fmt: skip
 PUBLISHED = {"mnist", "emnist"}
 GRAY = (*PUBLISHED, "tfds", "huggingface")
 TABLES = ("csv", "tsv", "text", "arff", "tables")
-DIVIDED = ("images", "wav", *TABLES, "ts", "npy", "npz", "hdf5", "raw", "callable")
+DIVIDED = ("images", "wav", *TABLES, "ts", "npy", "npz", "hdf5", "raw", "callable", "language")
 SECOND = {"csv": "{t2.csv}", "tsv": "{t2.tsv}", "text": "{t2.txt}", "arff": "{t2.arff}",
         "ts": "{t2.ts}", "images": "{images2}", "wav": "{wav2}", "callable": "odd_samples:more",
-        "tfds": "tfds:odd", "huggingface": "hf:odd"}  # fmt: skip
+        "tfds": "tfds:odd", "huggingface": "hf:odd", "language": "{talks2.jsonl}"}  # fmt: skip
 CASES = {
     "--target-source": Case("--target-source {y2.npy}", says="must hold one array", instead={
         "images": "--target-source {images.csv}", "wav": "--target-source {wav.csv}",
@@ -78,6 +83,7 @@ CASES = {
     "--test-source": Case("--test-source {t2.csv}", says="must ", instead={
         s: f"--test-source {v}" for s, v in SECOND.items()}),
     "--as": Case("--as {record.json}", says="must "),
+    "--tokenizer": Case("--tokenizer {language.circle}", says="must |not found|is text"),
     "--unlabelled": Case("--unlabelled"),
     "--label-pattern": Case("--label-pattern (.)\\.(png|wav|csv)$"),
     "--format": Case("--format auto"),
@@ -124,14 +130,14 @@ CASES = {
     "--labels": Case("--labels sparse"),
     "--label-map": Case("--label-map 1=one"),
     "--augment": Case("--augment noise=0.1"),
-    "--augment-factor": Case("--augment-factor 3", "--augment noise=0.1"),
+    "--augment-factor": Case("--augment-factor 3", "--augment noise=0.1", says="is text"),
     "--model": Case("--model mnist", says="does not fit|but got 1000"),
     "--split": Case("--split train=0.5 test=0.5"),
     "--length": Case("--length 3 1", says="should have the same count"),
     "--shuffle": Case("--shuffle", instead=dict.fromkeys(DIVIDED, "--no-shuffle")),
     "--seed": Case("--seed 5"),
     "--stratify": Case("--no-stratify", "--seed 2",
-                       instead=dict.fromkeys((*GRAY, "callable"), "--stratify")),
+                       instead=dict.fromkeys((*GRAY, "callable", "language"), "--stratify")),
     "--fold": Case("--fold 2/3"),
     "--group-by": Case("--group-by \\d+", instead=dict.fromkeys(TABLES, "--group-by 2")),
     "--train-length": Case("--train-length 3 --test-length 1"),
@@ -194,6 +200,11 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file[name] = array
     write_published(root, random)
     (root / "odd_samples.py").write_text(FUNCTION)
+    (root / "m.gguf").write_bytes(tiny_llama("floats"))
+    odt.convert_gguf(root / "m.gguf", root / "language.circle", 8)
+    for name, words in (("talks", "abcdefghij"), ("talks2", "xyz")):
+        lines = [json.dumps({"text": f"hello {word}"}) for word in words]
+        (root / f"{name}.jsonl").write_text("\n".join(lines))
     return root
 
 

@@ -204,7 +204,7 @@ class _Parser:
         if swapped == VERSION:
             raise self.error("numbers must be little-endian, but got a big-endian file.")
         raise self.error(
-            f"the version must be {VERSION}, but got {version}. Make it anew with a new llama.cpp."
+            f"the version must be {VERSION}, but got {version}. Make it again with a new llama.cpp."
         )
 
     def _count(self, what: str) -> int:

@@ -29,6 +29,7 @@ def find_formats() -> dict[str, SourceFormat]:
 
 SOURCE_FORMATS = find_formats()
 FORMATS = ("auto", *SOURCE_FORMATS)
+LANGUAGE = "language"  # format of sources with a tokenizer
 SUFFIXES = {suffix: name for name, row in SOURCE_FORMATS.items() for suffix in row.suffixes}
 
 SHEET = ("a spreadsheet", "Save it as CSV, for example as CSV UTF-8 in Excel.")
@@ -38,7 +39,8 @@ NUMPY = "Save its arrays with numpy.savez(…, x=…, y=…)."
 FOREIGN = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers"), SHEET),
     **dict.fromkeys((".jsonl", ".ndjson"), (
-        "a file of JSON lines", PANDAS.format("read_json(…, lines=True)"))),
+        "a file of JSON lines",
+        f"Give `tokenizer=` for texts and chats. {PANDAS.format('read_json(…, lines=True)')}")),
     ".json": ("a JSON file", PANDAS.format("read_json(…)")),
     **dict.fromkeys((".feather", ".arrow"), ("an Arrow file", PANDAS.format("read_feather(…)"))),
     **dict.fromkeys((".sav", ".zsav"), ("an SPSS file", PANDAS.format("read_spss(…)"))),
@@ -79,8 +81,8 @@ def format_of(path: Path, opening: Opening) -> str:
     text = opening.text
     if path.is_file() and (other := stand_in(path)):
         raise DataError(f"{path}: must hold samples, but is {other.instead_of_data(str(path))}")
-    if opening.format != "auto":
-        return opening.format
+    if opening.format != "auto" or opening.tokenizer is not None:
+        return opening.format if opening.format != "auto" else LANGUAGE
     if text.startswith(("tfds:", "hf:")):
         return "tfds" if text.startswith("tfds:") else "huggingface"
     if not path.exists() and re.fullmatch(r"[\w.]+:\w+", text):

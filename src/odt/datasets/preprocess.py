@@ -264,11 +264,13 @@ class Targets:
         classes: class names; empty if targets are values.
         one_hot: one-hot rows of float32; otherwise class numbers of int32.
         boxes: class names of boxes; empty for other targets.
+        dtype: dtype of values.
     """
 
     classes: tuple[str, ...] = ()
     one_hot: bool = True
     boxes: tuple[str, ...] = ()
+    dtype: np.dtype[Any] = FLOAT32
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -285,7 +287,7 @@ class Targets:
         if not self.classes:
             if target.dtype.kind == "f" and np.isnan(target).any():
                 raise MissingValueError("the target is missing (NaN)")
-            return _convert(np.atleast_1d(target), np.dtype(np.float32))
+            return _convert(np.atleast_1d(target), self.dtype)
         label = int(target)
         if not 0 <= label < len(self.classes):
             raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}")

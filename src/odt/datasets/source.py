@@ -215,6 +215,8 @@ class Source:
         sound, table: how sound files and tables are read, for the preprocessing record.
         boxes: for targets that are boxes: class names, format, what was left out; else empty.
         files: files that are read while samples are read.
+        dtype: dtype of inputs and targets in the files, for numbers that are no quantities, such as
+            tokens; None to let options decide.
     """
 
     name: str
@@ -235,6 +237,7 @@ class Source:
     table: Mapping[str, Any] = field(default_factory=dict)
     boxes: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()
+    dtype: np.dtype[Any] | None = None
 
     def remark_notes(self) -> list[str]:
         """Returns a note for each kind of remark about the samples read so far."""

@@ -27,6 +27,7 @@ class Opening:
         masks: folder or archive of masks, one for each picture.
         mask_resize: size of pictures and masks.
         boxes: file, folder or archive of annotations with boxes.
+        tokenizer: path of the language model for whose tokens texts are read.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Opening:
     masks: Path | None = None
     mask_resize: Resize | None = None
     boxes: Path | None = None
+    tokenizer: str | None = None
 
     @property
     def path(self) -> Path:
