@@ -18,7 +18,6 @@ from odt.core.integers.vector_biases import vector_biases
 from odt.core.lowering.binding import bind, names_of, row_of
 from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.final_activation import producer
-from odt.core.lowering.passes.split_groups import groups_of
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING
@@ -26,6 +25,7 @@ from odt.core.model.model import Model
 from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, QuantizedTensor
+from odt.kernels.geometry.conv_geometry import number_of_groups
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.geometry.window import SAME, VALID
@@ -126,7 +126,7 @@ class _Builder:
             inputs = [operands[k] for k in activations]
             inputs += [operands[k] for k in weights if operands[k] != ABSENT]
         bound = (*inputs, *node.outputs)
-        if ABSENT in bound or groups_of(self.graph, node) > 1:
+        if ABSENT in bound or self._has_groups(node):
             return False
         if not all(map(self._is_quantized, bound)):
             return False
@@ -134,6 +134,13 @@ class _Builder:
         if facts.bytes_only and (len(types) > 1 or types.pop().itemsize > 1):
             return False
         return not facts.one_scale or self._have_one_quantization(node)
+
+    def _has_groups(self, node: Node) -> bool:
+        """Whether a node is a CONV_2D with groups of channels."""
+        if node.op != "CONV_2D":
+            return False
+        x, w = (self.graph.tensors[i].spec for i in node.inputs[:2])
+        return number_of_groups(x, w) > 1
 
     def _add_input(self, i: int) -> None:
         """Adds the real numbers of an input of integers."""

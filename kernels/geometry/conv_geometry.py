@@ -68,6 +68,12 @@ def number_of_groups(x: TensorSpec, w: TensorSpec) -> int:
     return groups if groups and w.shape[0] % groups == 0 else 1
 
 
+def groups_of(s: Specs) -> int:
+    """Returns the number of groups of a CONV_2D, or of its gradients."""
+    x = s["x"] if "x" in s else s["dx"]
+    return x.shape[3] // s["w"].shape[3]
+
+
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the keyword arguments of forward kernels: both axes, and the padded images of x."""
     x = s["x"]

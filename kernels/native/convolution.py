@@ -86,6 +86,15 @@ def tiles_workspace(depth: int, units: int) -> Specs:
     return {"tiles": TensorSpec((POINTS * depth * units + parts * per_part + at_once,), FLOAT)}
 
 
+def epilogue_of(
+    clamp: Clamp | None, relu_mask: ReluMask | None, packing: str
+) -> tuple[Array | None, tuple[int, float, float, int]]:
+    """Returns the input of the ReLU mask, and the last arguments of a call."""
+    mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
+    mode = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
+    return mask_input, (int(clamp is not None), float(lo), float(hi), mode)
+
+
 def correlate(
     x: Array,
     w: Array,
@@ -103,9 +112,7 @@ def correlate(
     If the panel has no memory for all units, there is a call for each part of them. With workspace
     for tiles, y is computed in tiles. See `Compiled` for `packing`.
     """
-    mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
-    mode = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
-    epilogue = int(clamp is not None), float(lo), float(hi), mode
+    mask_input, epilogue = epilogue_of(clamp, relu_mask, packing)
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes
     if tiles is not None:

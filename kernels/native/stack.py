@@ -13,6 +13,7 @@ STACK = MappingProxyType(
         "depthwise.c": 3584,
         "elementwise.c": 3584,
         "gather.c": 192,
+        "grouped.c": 1792,
         "instance_norm.c": 2752,
         "integer.c": 3584,
         "normalization.c": 320,

@@ -42,20 +42,23 @@ def _window_walk(
     return walk
 
 
+def changed(walk: WindowWalk, **fields: int) -> WindowWalk:
+    """Returns a descriptor with other values of some fields."""
+    copy = WindowWalk.from_buffer_copy(walk)
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    copy.lists = walk.lists
+    return copy
+
+
 def units_of(walk: WindowWalk, units: int) -> WindowWalk:
     """Returns a descriptor of the same windows for some of the units, side by side."""
-    if units == walk.units:
-        return walk
-    copy = WindowWalk.from_buffer_copy(walk)
-    copy.units, copy.lists = units, walk.lists
-    return copy
+    return walk if units == walk.units else changed(walk, units=units)
 
 
 def tiled(walk: WindowWalk) -> WindowWalk:
     """Returns a descriptor of the same windows, for tiles of 2×2 results: src/winograd.h."""
-    copy = WindowWalk.from_buffer_copy(walk)
-    copy.tiled, copy.lists = 1, walk.lists
-    return copy
+    return changed(walk, tiled=1)
 
 
 # Fields of the two axes.

@@ -9,7 +9,12 @@ dx: for each stride phase (kernels/geometry/window.py), windows of dy as columns
 A 1×1 convolution with stride 1 is a product of x itself: each kernel has a second form for it.
 Backward computes the columns again, because they are KH·KW times larger than x, which is saved
 anyway. Source: Conv2DOptions in the TFLite schema.
+
+Filters with fewer channels than x read groups of them: kernels/families/grouped.py.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +27,7 @@ from odt.kernels.families.convolution import (
     sum_phases,
     window_scratch,
 )
+from odt.kernels.families.grouped import by_groups, copies, of_group
 from odt.kernels.geometry.conv_geometry import (
     Axes,
     ConvAttrs,
@@ -29,17 +35,17 @@ from odt.kernels.geometry.conv_geometry import (
     back_geometry,
     conv_attrs,
     geometry,
+    groups_of,
     number_of_groups,
 )
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
-from odt.kernels.native import convolution
+from odt.kernels.native import grouped
 from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import Layer, QuantizedDef
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Infers y; `lower` splits groups of channels (core/lowering/passes/split_groups.py)."""
     x, w = s["x"], s["w"]
     if number_of_groups(x, w) > 1:
         s = {**s, "x": TensorSpec((*x.shape[:3], w.shape[3]), x.dtype)}
@@ -59,8 +65,20 @@ def rows_of(a: Array) -> Array:
 
 
 def window_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
-    axes, source = geometry(attrs, s).values()
+    axes, source = geometry(attrs, of_group(s)).values()
     return {} if is_product(*axes) else window_scratch(axes, source, s["x"].dtype)
+
+
+def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
+    return {**window_workspace(attrs, s), **copies(s, "x", "y")}
+
+
+def reading(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    return {**geometry(attrs, of_group(s)), "groups": groups_of(s)}
+
+
+def reading_back(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    return {**back_geometry(attrs, of_group(s)), "groups": groups_of(s)}
 
 
 def forward(
@@ -85,7 +103,8 @@ def forward(
 
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     specs = window_workspace(attrs, s)
-    return {**specs, "part": s["w"]} if specs else specs
+    part = {"part": of_group(s)["w"]} if specs else {}
+    return {**specs, **part, **copies(s, "x", "dy")}
 
 
 def grad_w(
@@ -105,10 +124,12 @@ def grad_w(
 
 
 def phase_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
-    axes, source, pairs = back_geometry(attrs, s).values()
+    axes, source, pairs = back_geometry(attrs, of_group(s)).values()
+    images = copies(s, "dy", "dx")
     if is_product(*axes):
-        return {}
-    return phase_scratch(source, pairs, s["w"].shape[0], s["w"].shape[3], s["dy"].dtype)
+        return images
+    units, *_, channels = of_group(s)["w"].shape
+    return {**phase_scratch(source, pairs, units, channels, s["dy"].dtype), **images}
 
 
 def grad_x(
@@ -138,29 +159,29 @@ OP = OpDef(
     inputs=("x", "w", "b?"),
     infer=infer,
     forward=Kernel(
-        forward,
+        by_groups(forward, "y"),
         reads=("x", "w", "b?"),
         writes=("y",),
-        workspace=window_workspace,
-        prepare=geometry,
-        compiled=convolution.FORWARD,
+        workspace=forward_workspace,
+        prepare=reading,
+        compiled=grouped.FORWARD,
     ),
     grads={
         "x": Kernel(
-            grad_x,
+            by_groups(grad_x, "dx"),
             reads=("dy", "w"),
             writes=("dx",),
             workspace=phase_workspace,
-            prepare=back_geometry,
-            compiled=convolution.GRAD_X,
+            prepare=reading_back,
+            compiled=grouped.GRAD_X,
         ),
         "w": Kernel(
-            grad_w,
+            by_groups(grad_w, "dw"),
             reads=("dy", "x"),
             writes=("dw",),
             workspace=filter_workspace,
-            prepare=geometry,
-            compiled=convolution.GRAD_W,
+            prepare=reading,
+            compiled=grouped.GRAD_W,
         ),
         "b": GRAD_B,
     },

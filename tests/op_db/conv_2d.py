@@ -13,8 +13,11 @@ def conv(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, w = i["x"], i["w"]
     size, taps = places(o, x, (w.shape[1], w.shape[2]))
     y = np.zeros((x.shape[0], *size, w.shape[0]), x.dtype)
+    groups, channels = x.shape[3] // w.shape[3], w.shape[3]
     for p, q, m, n, h, v in taps:
-        y[:, p, q] += x[:, h, v] @ w[:, m, n].T
+        for k, filters in enumerate(np.split(w[:, m, n], groups)):
+            units = slice(k * len(filters), (k + 1) * len(filters))
+            y[:, p, q, units] += x[:, h, v, k * channels : (k + 1) * channels] @ filters.T
     return {"y": y + i["b"] if "b" in i else y}
 
 
@@ -49,6 +52,12 @@ INFO = OpInfo(
         filtered("kernel above image, SAME", (1, 2, 2, 1), (1, 5, 5, 1), {}, 0),
         filtered("whole image", (2, 3, 3, 2), (4, 3, 3, 2), VALID, 4),
         filtered("81 taps", (2, 7, 8, 3), (2, 9, 9, 3), {}, 2),
+        filtered("groups", (2, 4, 5, 6), (4, 3, 2, 3), {}, 4),
+        filtered("groups, 1×1", (2, 3, 2, 4), (6, 1, 1, 2), VALID, 0),
+        filtered("groups, stride 2", (2, 5, 4, 6), (6, 3, 3, 2), strides(2, 2), 6),
+        filtered("groups of 2, whole vectors", (1, 4, 3, 16), (16, 3, 2, 2), {}, 16),
+        filtered("groups of 4, whole vectors", (1, 5, 4, 16), (16, 3, 3, 4), strides(2, 3), 0),
+        filtered("groups of 8, whole vectors", (1, 4, 3, 16), (16, 2, 2, 8), dilations(2, 1), 16),
         filtered("few filters", (1, 5, 6, 35), (2, 3, 3, 35), {}, 2),
     ),
     large=filtered("rows", (2, 64, 64, 16), (8, 3, 3, 16), {}, 8),
@@ -59,6 +68,10 @@ INFO = OpInfo(
         filtered("one row", (8, 1, 2100, 5), (20, 1, 7, 5), {}, 20),
         filtered("tiles of 2×2", (4, 33, 31, 32), (48, 3, 3, 32), {}, 48),
         filtered("tiles of 2×2, many channels", (6, 8, 9, 128), (112, 3, 3, 128), {}, 112),
+        filtered("groups of 2", (16, 24, 23, 32), (32, 3, 3, 2), {}, 32),
+        filtered("groups of 4", (16, 25, 24, 48), (48, 3, 3, 4), strides(2, 2), 48),
+        filtered("groups of 8", (16, 14, 15, 64), (64, 1, 5, 8), {}, 64),
+        filtered("groups of 16", (16, 14, 15, 64), (64, 3, 3, 16), {}, 64),
         filtered("tiles of 2×2, VALID", (3, 34, 41, 48), (32, 3, 3, 48), VALID, 0),
     ),
     refusals=(

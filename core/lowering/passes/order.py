@@ -7,6 +7,7 @@ there is nothing to rewrite, and is then quick: it looks at the operators first,
 from collections.abc import Callable, Sequence
 
 from odt.core.lowering.passes.merge_activations import merge_activations
+from odt.core.lowering.passes.merge_groups import merge_groups
 from odt.core.lowering.passes.merge_norms import merge_norms
 from odt.core.lowering.passes.merge_pads import merge_pads
 from odt.core.lowering.passes.merge_slices import merge_slices
@@ -15,8 +16,8 @@ from odt.core.lowering.passes.merge_volumes import merge_volumes
 from odt.core.lowering.passes.move_activations_last import move_activations_last
 from odt.core.lowering.passes.push_transposes import push_transposes
 from odt.core.lowering.passes.replace_powers import replace_powers
+from odt.core.lowering.passes.replace_single_channels import replace_single_channels
 from odt.core.lowering.passes.replace_zeros_like import replace_zeros_like
-from odt.core.lowering.passes.split_groups import split_groups
 from odt.core.model.graph import Graph, LoweredGraph
 
 Pass = Callable[[LoweredGraph, Graph], LoweredGraph]
@@ -26,7 +27,8 @@ BEFORE_BATCHING: tuple[Pass, ...] = (
     replace_zeros_like,
     merge_steps,
     merge_volumes,
-    split_groups,
+    merge_groups,
+    replace_single_channels,
     move_activations_last,
 )
 # On the graph for a batch; the graph before has the nodes of the file, which commands show.

@@ -5,6 +5,8 @@
 CALLER(map, P(0), P(1), P(2), P(3), P(4), F(5), F(6))
 CALLER(correlate, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), F(8), F(9), I(10))
 CALLER(filter_sums, P(0), P(1), P(2), P(3), P(4), P(5), P(6))
+CALLER(grouped_correlate, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), F(8), F(9), I(10))
+CALLER(grouped_filter_sums, P(0), P(1), P(2), P(3), P(4), P(5), P(6))
 CALLER(dense, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7), F(8), F(9))
 CALLER(packed_dense, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I(9), I(10))
 CALLER(unpack_units, P(0), P(1), P(2), I(3), I(4), I(5))

@@ -5,6 +5,7 @@
 #include "column_sums.h"
 
 #include "tile.h"
+#include "epilogue.h"
 #include "transpose_tile.h"
 
 /* Whether a walk is computed in tiles of 2×2 results, which narrow vectors leave to others. */
@@ -20,26 +21,6 @@
 INLINE void F(three_to_four)(F(vec) * w, int step) {
   F(vec) ends = w[0] + w[2 * step], middle = w[step];
   w[3 * step] = w[2 * step], w[step] = (ends + middle) * 0.5f, w[2 * step] = (ends - middle) * 0.5f;
-}
-
-/* Computations applied to a result before it is stored. */
-typedef struct {
-  const float *bias, *relu_mask;
-  int clamp;
-  float lo, hi;
-} F(epilogue);
-
-/* Stores the results of m pixels and n vectors of units. */
-INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const int64_t *unit,
-                             const F(epilogue) * source, int m, int n) {
-  F(epilogue) e = *source; /* a copy, which stores to y cannot change */
-  if (e.bias)
-    UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
-  if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));
-  if (e.relu_mask)
-    UNROLL(i, m, const float *mask = e.relu_mask + out[i]; UNROLL(
-               j, n, sums[i][j] = F(relu_masked)(sums[i][j], F(load)(mask + unit[j]), e.lo, e.hi)));
-  UNROLL(i, m, float *to = y + out[i]; UNROLL(j, n, F(store)(to + unit[j], sums[i][j])));
 }
 
 /* Stores fewer results of m pixels than lanes. */

@@ -13,6 +13,18 @@ KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N,
                      float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
                      const window_walk *walk, const int64_t *adds /* (1) */))
 
+/* grouped_body.h. C is that of all groups in x, and that of one in w; the panel holds as many
+   values as w, and so does scratch. */
+KERNEL(grouped_correlate,
+       (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
+        const float *bias /* (O) */, const float *relu_mask /* as y */,
+        float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk, int64_t clamp,
+        float lo, float hi, int64_t packing /* 0, PACKS or PACKED */))
+KERNEL(grouped_filter_sums,
+       (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
+        float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
+        const window_walk *walk, const int64_t *adds /* (1) */))
+
 /* integer_body.h. start, m and weight_zeros are rounded up to 16 values, as is O in the weights of
    products. */
 KERNEL(integer_products,
