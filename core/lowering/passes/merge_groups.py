@@ -6,11 +6,12 @@ N C H W, and other tensors may be joined to them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odt.core.lowering.graph_builder import GraphBuilder, node_of, permuted
 from odt.core.lowering.sources import Part, moved_axes, part_of
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
-from odt.dataclass import dataclass, replace
+from odt.dataclass import dataclass
 
 CHANNELS = 3  # axis of images
 SAME_ORDER, FIRST, LAST = (0, 1, 2, 3), (0, 3, 1, 2), (0, 2, 3, 1)  # permutations
