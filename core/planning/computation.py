@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
@@ -41,6 +42,7 @@ class Computation:
         dropout: weights of layers, and the probability of a zero in the layer's input.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are computed.
+        rows: whether what metrics read of rows will do instead, if this saves memory.
         begin: tensors used instead of the model's inputs; empty for the inputs.
         end: tensors used instead of the model's outputs; empty for the outputs.
     """
@@ -52,6 +54,7 @@ class Computation:
     dropout: tuple[tuple[int, float], ...] = ()
     backward: bool = False
     outputs: bool = False
+    rows: bool = False
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
@@ -67,7 +70,19 @@ class Computation:
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:
             return inference_plan(lowered)
-        plan = training_plan(
+        plan = self._with_losses(lowered)
+        dropped = cheap_values(plan) if self.backward else ()
+        if not dropped:
+            return plan
+        return recompute(plan, dropped)
+
+    def _with_losses(self, lowered: LoweredGraph) -> Plan:
+        """Makes the plan of losses, the last layer and its loss in chunks where that saves memory.
+
+        The layer's outputs, which the plan then cannot have, are left out for `rows`.
+        """
+        make = partial(
+            training_plan,
             lowered,
             self.losses,
             self.trainable,
@@ -75,12 +90,17 @@ class Computation:
             sparse=self.sparse,
             dropout=self.dropout,
             backward=self.backward,
-            outputs=self.outputs,
         )
-        dropped = cheap_values(plan) if self.backward else ()
-        if not dropped:
-            return plan
-        return recompute(plan, dropped)
+        specs = (lowered.tensors[loss.tensor].spec for loss in self.losses)
+        if not any(map(Loss.may_be_chunked, self.losses, specs)):
+            return make(outputs=self.outputs)
+        from odt.core.planning.chunked_loss import with_chunked_loss
+
+        if self.outputs and self.rows:
+            plan = with_chunked_loss(make(outputs=False), rows=True)
+            if plan.rows:
+                return plan
+        return with_chunked_loss(make(outputs=self.outputs))
 
 
 class Plans:

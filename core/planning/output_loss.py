@@ -8,6 +8,8 @@ from odt.core.data.protocol import Scales
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import TensorSpec
 
+LEAST_SAVED = 2**24  # bytes for which a loss is joined with the layer before it: chunked_loss.py
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -28,6 +30,14 @@ class Loss:
     weight: float = 1.0
     output: int = 0
     scales: Scales = Scales.BATCH
+
+    def may_be_chunked(self, x: TensorSpec) -> bool:
+        """Whether joining the loss with the layer that computes x may save memory.
+
+        Args:
+            x: spec of the tensor that the loss reads.
+        """
+        return self.name == "sparse_categorical_crossentropy" and 2 * x.nbytes >= LEAST_SAVED
 
     def scale_shape(self, x: TensorSpec) -> tuple[int, ...]:
         """Returns the shape of the scales.

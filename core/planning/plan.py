@@ -146,6 +146,8 @@ class Plan:
             samples (1,), or factors of samples or positions.
         losses: (1,) values, one for each loss.
         outputs: the model's outputs, if requested; they live until the end of the forward phase.
+        rows: what metrics read of the first loss instead of outputs: −log p of each label, and the
+            place of the largest output; empty if they read outputs. They live as long.
         seen: ranges of activations: the tensor of a FAKE_QUANT's numbers, and the value to which
             its call writes the range of the batch; it lives as long as the outputs.
         mixing: labels of the nodes that mix the samples of a batch.
@@ -169,6 +171,7 @@ class Plan:
     scales: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     mixing: tuple[str, ...] = ()
     masks: tuple[Mask, ...] = ()
     seen: tuple[tuple[int, str], ...] = ()
@@ -206,11 +209,11 @@ class Plan:
     def read_after_forward(self) -> tuple[str, ...]:
         """Values that are read at the end of the forward phase.
 
-        With the outputs, a metric reads the targets of the first loss.
+        With the outputs or rows, a metric reads the targets of the first loss.
         """
-        targets = self.targets[:1] if self.outputs else ()
+        targets = self.targets[:1] if self.outputs or self.rows else ()
         statistics = (name for s in self.statistics for name in (s.center, s.inv))
-        return (*self.outputs, *targets, *(name for _, name in self.seen), *statistics)
+        return (*self.outputs, *self.rows, *targets, *(name for _, name in self.seen), *statistics)
 
     def followed(self, quant_ranges: str) -> frozenset[int]:
         """Returns the ranges of activations that move in training.

@@ -43,7 +43,7 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
 
 
 def training_and_validation(
-    graphs: LoweredGraphs, info: TrainingInfo, *, outputs: bool = False
+    graphs: LoweredGraphs, info: TrainingInfo, *, outputs: bool = False, rows: bool = False
 ) -> tuple[Computation, Computation]:
     """The computations of a training step and of a validation step, which has no teacher.
 
@@ -52,11 +52,13 @@ def training_and_validation(
         info: resolved training info.
         outputs: whether training computes the model's outputs too, for a metric; it does if the
             ranges of activations move.
+        rows: whether what metrics read of rows will do instead of outputs.
 
     Raises:
         OptionError: if the loss or the trainable operators are invalid.
     """
     losses = output_losses(graphs, info)
+    rows = rows and not has_ranges(graphs.graph)
     if info.sparse:
         check_channels(graphs.at_file_batch, info.sparse)
     training = Computation(
@@ -67,6 +69,7 @@ def training_and_validation(
         info.dropout,
         backward=True,
         outputs=outputs or (info.quant_ranges != FILE and has_ranges(graphs.graph)),
+        rows=rows,
     )
     return training, replace(training, losses=losses, backward=False, outputs=True)
 

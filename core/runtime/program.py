@@ -92,7 +92,7 @@ class Program:
         inputs, targets, scales, masks: arrays to fill before a run.
         samples: inputs and targets with a row for each sample, and scales.
         losses: (1,) arrays, valid after `forward`.
-        outputs, seen, statistics: arrays valid after `forward`, until `backward`.
+        outputs, rows, seen, statistics: arrays valid after `forward`, until `backward`.
     """
 
     def __init__(
@@ -140,6 +140,7 @@ class Program:
         self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
+        self.rows = [self._arrays[n] for n in plan.rows]
         self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
         self.statistics = [
             (s, self._arrays[s.center], self._arrays[s.inv]) for s in plan.statistics

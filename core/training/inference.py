@@ -23,7 +23,9 @@ from odt.core.training.passes import (
     SeeOutputs,
     Totals,
     evaluate,
+    new_totals,
     predict,
+    read_rows,
     unseen,
 )
 from odt.kernels.rows.opdef import Array
@@ -64,7 +66,7 @@ class Evaluator(Closing):
         self.loss = losses[0].name
         self._reduction = info.reduction
         self._scales = scales
-        computation = Computation(losses, outputs=True).scaled(scales)
+        computation = Computation(losses, outputs=True, rows=True).scaled(scales)
         self.runtime = _runtime(plans, computation, info.batch_size, micro_batch, workers)
 
     def run(
@@ -82,8 +84,11 @@ class Evaluator(Closing):
         """Loss and metrics over the samples of the order; arguments as of `evaluate`."""
         engine = self.runtime.engine_of(0)  # the only computation
         scales = scales_of(data.weights)
-        if each or scales > self._scales:
+        rows = not each and not see_outputs and read_rows({**new_totals(metrics), **totals})
+        needs_outputs = bool(engine.plan.rows) and not rows
+        if each or scales > self._scales or needs_outputs:
             computation = engine.computation.scaled(max(scales, self._scales))
+            computation = replace(computation, rows=computation.rows and not needs_outputs)
             engine = self.runtime.engine(computation, micro_batch=1 if each else None)
         return evaluate(
             engine,

@@ -35,6 +35,11 @@ def new_totals(metrics: Metrics) -> Totals:
     return {name: make() for name, make in metrics.items()}
 
 
+def read_rows(totals: Totals) -> bool:
+    """Whether metrics need not read the outputs, but only what `Plan.rows` is."""
+    return all(metric.by_row for metric in totals.values())
+
+
 def unseen(done: int, total: int) -> None:
     """Does nothing."""
 
@@ -171,7 +176,11 @@ class Pass:
         def look(program: Program, at: int, count: int) -> None:
             with lock:
                 for metric in self._measured:
-                    metric.update(program.outputs[first], program.targets[0])
+                    if program.rows:
+                        terms, best = program.rows
+                        metric.update_rows(terms, best, program.targets[0].reshape(-1))
+                    else:
+                        metric.update(program.outputs[first], program.targets[0])
             if outer is not None:
                 outer(program, at, count)
 

@@ -38,7 +38,9 @@ from odt.core.training.passes import (
     accumulate,
     bind_accumulate,
     evaluate,
+    new_totals,
     predict,
+    read_rows,
     unseen,
 )
 from odt.core.training.results import Epoch, MemoryReport
@@ -139,8 +141,9 @@ class Trainer(Closing):
         self.seen: Seen = unseen
         self.counts: Totals = NO_TOTALS
         check_monitor(monitor, self.metrics)
+        rows = not outputs and read_rows(new_totals(self.metrics))
         outputs = outputs or bool(self.metrics)
-        runs = training_and_validation(self._plans.graphs, info, outputs=outputs)
+        runs = training_and_validation(self._plans.graphs, info, outputs=outputs, rows=rows)
         computation = runs[0]
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
@@ -218,7 +221,8 @@ class Trainer(Closing):
         self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
-        self._weighing: dict[Scales, Engine] = {}  # validate finer weights, or without the cache
+        # These validate finer weights, without the cache, or with outputs.
+        self._evaluators: dict[Computation, Engine] = {}
 
     def weigh(self, scales: Scales) -> None:
         """Plans again for finer weights, if they are; parameters are not changed.
@@ -419,7 +423,11 @@ class Trainer(Closing):
         Raises:
             TrainingError: if the loss is not finite.
         """
-        engine = self._training if update else self.runtime.engine_of(VALIDATION)
+        engine = self._training
+        if not update:
+            engine = self.runtime.engine_of(VALIDATION)
+            if look is not None and engine.plan.rows:
+                engine = self._evaluating(data, outputs=True)
         order = range(samples) if isinstance(samples, int) else samples
         return Pass(engine, data, order, self.info.reduction, {}, look).step(0, len(order))
 
@@ -524,7 +532,8 @@ class Trainer(Closing):
             see_outputs: called for each micro-batch, by several threads at once.
         """
         rest = rest or len(order) < self.info.batch_size
-        engine = self._evaluating(data)
+        outputs = see_outputs is not None or not read_rows(self.counts)
+        engine = self._evaluating(data, outputs=outputs)
         with self.parameters.averaged():
             return evaluate(
                 engine,
@@ -538,16 +547,26 @@ class Trainer(Closing):
                 see_outputs=see_outputs,
             )
 
-    def _evaluating(self, data: Data) -> Engine:
-        """The engine of validation, with weights or without the cache if the data need it."""
+    def _evaluating(self, data: Data, *, outputs: bool = False) -> Engine:
+        """The engine of validation, with weights or without the cache if the data need it.
+
+        Args:
+            data: source of the samples.
+            outputs: whether the outputs are needed, not only what metrics read of their rows.
+        """
         is_cached = not self.caches or getattr(data, "policy", None) is self._policy
         scales = scales_of(data.weights)
-        if is_cached and scales <= self.scales:
-            return self.runtime.engine_of(VALIDATION)
-        if scales not in self._weighing:
-            whole = replace(self.runtime.engine_of(VALIDATION).computation, begin=())
-            self._weighing[scales] = self.runtime.engine(whole.scaled(scales))
-        return self._weighing[scales]
+        usual = self.runtime.engine_of(VALIDATION)
+        computation = usual.computation
+        if not is_cached or scales > self.scales:
+            computation = replace(computation, begin=()).scaled(scales)
+        if outputs and usual.plan.rows:
+            computation = replace(computation, rows=False)
+        if computation == usual.computation:
+            return usual
+        if computation not in self._evaluators:
+            self._evaluators[computation] = self.runtime.engine(computation)
+        return self._evaluators[computation]
 
     @property
     def plan(self) -> Plan:

@@ -6,7 +6,7 @@ flags are predicted separately: each is true if its output is above the threshol
 
 import numpy as np
 
-from odt.kernels.rows.lossdef import LABELS
+from odt.kernels.rows.lossdef import IGNORED, LABELS
 from odt.kernels.rows.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
 from odt.kernels.rows.opdef import Array
 
@@ -24,7 +24,12 @@ class ClassCounts(Metric):
 
     def __init__(self, form: OutputForm) -> None:
         super().__init__(form)
+        self.by_row = form.targets == LABELS
         self.correct, self.predicted, self.actual = np.zeros((3, form.classes), np.int64)
+
+    def update_rows(self, terms: Array, best: Array, t: Array) -> None:
+        counts = t != IGNORED
+        self._count(best[counts], t[counts])
 
     def update(self, y: Array, t: Array) -> None:
         classes = self.form.classes
@@ -36,10 +41,14 @@ class ClassCounts(Metric):
                 self.predicted += np.count_nonzero(predicted, axis=0)
                 self.actual += np.count_nonzero(true, axis=0)
             else:
-                best, labels = outputs.argmax(axis=1), labels_of(targets, self.form)
-                self.correct += np.bincount(labels[best == labels], minlength=classes)
-                self.predicted += np.bincount(best, minlength=classes)
-                self.actual += np.bincount(labels, minlength=classes)
+                self._count(outputs.argmax(axis=1), labels_of(targets, self.form))
+
+    def _count(self, best: Array, labels: Array) -> None:
+        """Adds positions with their predicted classes and labels."""
+        classes = self.form.classes
+        self.correct += np.bincount(labels[best == labels], minlength=classes)
+        self.predicted += np.bincount(best, minlength=classes)
+        self.actual += np.bincount(labels, minlength=classes)
 
     @property
     def precision(self) -> Array:
@@ -93,8 +102,10 @@ class Confusion(ClassCounts):
             y = np.stack([np.full_like(y, self._threshold), y], axis=-1)
             t = t.astype(np.int64)
         super().update(y, t)
-        for outputs, targets in blocks(y, t, self.form.classes):
-            np.add.at(self.matrix, (labels_of(targets, self.form), outputs.argmax(axis=1)), 1)
+
+    def _count(self, best: Array, labels: Array) -> None:
+        super()._count(best, labels)
+        np.add.at(self.matrix, (labels, best), 1)
 
 
 def class_counter(form: OutputForm) -> ClassCounts:

@@ -25,6 +25,19 @@ class CrossEntropyAttrs:
     label_smoothing: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkedAttrs:
+    """Attributes of a dense layer and its cross-entropy, in chunks of rows.
+
+    Attributes:
+        loss: attributes of the loss.
+        rows: rows of a chunk.
+    """
+
+    loss: CrossEntropyAttrs
+    rows: int
+
+
 def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> CrossEntropyAttrs:
     return CrossEntropyAttrs(**options)
 

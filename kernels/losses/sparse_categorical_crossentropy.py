@@ -77,16 +77,40 @@ def forward(
     t: Array,
     scale: Array,
     loss: Array,
+    values: Array,
+    divisor: int,
+    **arrays: Array,
+) -> None:
+    log_p(attrs, x=x, t=t, values=values, **arrays)
+    loss[0] = scaled_sum(values, scale, -divisor)
+
+
+def log_p(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
     row: Array,
     values: Array,
     at: Array,
     first: Array,
     ignored: Array,
-    divisor: int,
     p: Array | None = None,
     mean: Array | None = None,
     logs: Array | None = None,
+    terms: Array | None = None,
 ) -> None:
+    """Computes log p of each target's class, which label smoothing mixes with those of all classes.
+
+    Args:
+        attrs: attributes of the loss.
+        x: logits or probabilities.
+        t: targets.
+        values: the results; 0 for targets that are ignored.
+        p: gets the probabilities of logits; may be x.
+        terms: gets −log p of the classes of logits, without label smoothing; None for none.
+        row, at, first, ignored, mean, logs: workspace.
+    """
     find(t, x.shape[-1], at, first, ignored)
     smoothing = attrs.label_smoothing
     if p is None:
@@ -99,11 +123,12 @@ def forward(
             np.mean(logs.reshape(-1, x.shape[-1], copy=False), axis=1, out=mean)
             _mix(values, mean, smoothing)
         np.copyto(values, 0, where=ignored)
-        loss[0] = scaled_sum(values, scale, -divisor)
         return
     x2, p2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p))
     shift_by_max(x2, attrs.beta, p2, row)
     np.take(p2.reshape(-1, copy=False), at, out=values, mode="clip")
+    if terms is not None:
+        np.copyto(terms, values)
     if mean is not None:
         np.mean(p2, axis=1, out=mean)
         _mix(values, mean, smoothing)
@@ -111,9 +136,12 @@ def forward(
     np.sum(p2, axis=1, keepdims=True, out=row)
     np.divide(p2, row, out=p2)
     np.log(row, out=row)
-    np.subtract(values, row.reshape(-1, copy=False), out=values)
+    log_sums = row.reshape(-1, copy=False)
+    np.subtract(values, log_sums, out=values)
     np.copyto(values, 0, where=ignored)
-    loss[0] = scaled_sum(values, scale, -divisor)
+    if terms is not None:
+        np.subtract(log_sums, terms, out=terms)
+        np.copyto(terms, 0, where=ignored)
 
 
 def _mix(values: Array, mean: Array, smoothing: float) -> None:

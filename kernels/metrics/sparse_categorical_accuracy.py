@@ -13,6 +13,11 @@ from odt.kernels.rows.opdef import Array
 
 
 class SparseCategoricalAccuracy(MeanMetric):
+    by_row = True
+
+    def sum_of_rows(self, terms: Array, best: Array, t: Array) -> float:
+        return int(np.count_nonzero(best == t))
+
     def sum(self, y: Array, t: Array) -> float:
         return int(np.count_nonzero(y.argmax(axis=1) == t[:, 0]))
 

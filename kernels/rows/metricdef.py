@@ -8,6 +8,8 @@ batch, and leave out rows whose label is ignored.
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, FRACTIONS, IGNORED, LABELS
@@ -58,7 +60,13 @@ def forms_of(targets: str, shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 class Metric:
-    """Base class of metrics."""
+    """Base class of metrics.
+
+    Attributes:
+        by_row: whether `update_rows` is enough, so that plans need not hold the outputs.
+    """
+
+    by_row = False
 
     def __init__(self, form: OutputForm) -> None:
         """Makes a metric without samples.
@@ -70,6 +78,16 @@ class Metric:
 
     def update(self, y: Array, t: Array) -> None:
         """Adds outputs (N, …) and their targets."""
+        raise NotImplementedError
+
+    def update_rows(self, terms: Array, best: Array, t: Array) -> None:
+        """Adds what is known of rows of outputs with one label each; all arrays are (R,).
+
+        Args:
+            terms: −log p of the label.
+            best: place of the largest output; the first one of equal ones.
+            t: the labels; rows whose label is ignored are left out.
+        """
         raise NotImplementedError
 
     def value(self) -> float:
@@ -102,6 +120,15 @@ class MeanMetric(Metric):
         for outputs, targets in blocks(y, t, width):
             self.total += self.sum(outputs, targets)
             self.count += len(outputs)
+
+    def update_rows(self, terms: Array, best: Array, t: Array) -> None:
+        counts = t != IGNORED
+        self.total += self.sum_of_rows(terms[counts], best[counts], t[counts])
+        self.count += int(np.count_nonzero(counts))
+
+    def sum_of_rows(self, terms: Array, best: Array, t: Array) -> float:
+        """Returns the sum over some rows, as of `update_rows`, if `by_row` is set."""
+        raise NotImplementedError
 
     def sum(self, y: Array, t: Array) -> float:
         """Returns the sum over some rows of outputs (R, width) and their targets (R, …)."""

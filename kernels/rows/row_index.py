@@ -32,6 +32,7 @@ ROWS: dict[str, dict[str, int | None]] = {
         "sparse_categorical_accuracy": None,
         "binary_accuracy": None,
         "top_k_accuracy": None,
+        "perplexity": None,
         "precision": None,
         "recall": None,
         "f1_score": None,

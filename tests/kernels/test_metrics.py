@@ -33,6 +33,8 @@ CASES: dict[str, tuple[str, Array, Array, float, *tuple[int, ...]]] = {
     "binary_accuracy": (FLAGS, column(0.6, 0.5), column(1, 1), 1 / 2),
     # class 1 of sample 1 comes second, class 2 of sample 3 last
     "top_k_accuracy": (LABELS, Y, CLASSES, 3 / 4, 2),
+    # probabilities of the labels: 0.7, 0.4, 0.9, and 0, which counts as 1e-20
+    "perplexity": (LABELS, Y, CLASSES, (0.7 * 0.4 * 0.9 * 1e-20) ** -0.25),
     # of classes 0, 1, 2 right: 0 of 2, 1 of 1, 1 of 1
     "precision": (CLASS_ROWS, Y, ONE_HOT, (0 + 1 + 1) / 3),
     # of classes 0, 1, 2 found: 0 of 0, 1 of 2, 1 of 2
@@ -87,6 +89,36 @@ def test_labels_and_one_hot_rows_give_the_same(name: str) -> None:
         measure(name, form, Y, t, *k) for form, t in [(CLASS_ROWS, ONE_HOT), (LABELS, CLASSES)]
     }
     assert len(found) == 1
+
+
+def test_the_perplexity_of_a_guess_is_the_number_of_classes() -> None:
+    y, t = np.full((6, 7), -3.0, np.float32), np.arange(6, dtype=np.int32)
+    assert measure("perplexity", LABELS, y, t, logits=True) == pytest.approx(7)
+    x = 5 * np.random.default_rng(1).normal(size=(30, 7)).astype(np.float32)
+    t = np.arange(30, dtype=np.int32) % 7
+    found = measure("perplexity", LABELS, x, t, logits=True)
+    assert found == pytest.approx(measure("perplexity", LABELS, softmax(x), t), rel=1e-5)
+    wrong = np.array([[0, 1e4]], np.float32)
+    assert measure("perplexity", LABELS, wrong, np.zeros(1, np.int32), logits=True) == math.inf
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_rows_are_enough_for_some_metrics(name: str) -> None:
+    """They give what outputs give, and leave out the same labels."""
+    rng = np.random.default_rng(4)
+    y, t = rng.dirichlet(np.ones(4), 50).astype(np.float32), np.full(50, -1, np.int32)
+    t[:40] = rng.integers(0, 4, 40)
+    if LABELS not in METRICS[name].fits:
+        return
+    k = (2,) if METRICS[name].k else ()
+    metric = make(name, LABELS, y, *k)
+    if metric.by_row:
+        terms = -np.log(y[np.arange(50), t])
+        for rows in (slice(20), slice(20, 50)):
+            metric.update_rows(terms[rows], y.argmax(1)[rows].astype(np.int32), t[rows])
+        assert metric.value() == pytest.approx(measure(name, LABELS, y, t, *k), rel=1e-6)
+    assert metric.by_row == (name not in ("auc", "top_k_accuracy"))
+    assert measure(name, LABELS, y, t, *k) == measure(name, LABELS, y[:40], t[:40], *k)
 
 
 def test_many_samples_are_all_seen() -> None:

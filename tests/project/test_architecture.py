@@ -74,7 +74,8 @@ API += ["compilation", "compat"]
 API += ["experimental", "federated"]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = ["rows", "geometry", "native", "families", "ops", "custom", "integer"]
-KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
+KERNELS += ["losses", "chunked_loss", "optimizers", "metrics", "registry", "loss_text"]
+KERNELS += ["plugin_loss"]
 # Slow modules of the standard library, flatbuffers and threadpoolctl, which only some runs need,
 # may be imported inside functions; parts of odt by a command, so that `--help` loads no NumPy.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "json", "pathlib", "shutil"}
@@ -84,6 +85,7 @@ MAYBE_LATE |= {"zipfile"}
 SOME_FILES = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
 SOME_FILES += ("odt.core.formats.flatbuffer.block_scales",)
 SOME_FILES += ("odt.core.formats.flatbuffer.external_buffers",)
+SOME_FILES += ("odt.core.planning.chunked_loss",)  # of models with many classes
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
 # models, and shows progress and objects of notebooks.

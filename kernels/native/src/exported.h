@@ -140,6 +140,11 @@ KERNEL(label_entropy_back,
        (const float *p /* (R, K) */, const int32_t *t /* (R) */,
         const float *scale /* (1), or (R) by row */, float *dx /* (R, K) */, int64_t rows,
         int64_t classes, int64_t by_row, float beta, float divisor))
+KERNEL(label_rows,
+       (float *x /* (R, K) */, const int32_t *t /* (R) */,
+        const float *scale /* (1), or (R) by row */, float *loss /* (1) */,
+        float *terms /* (R) or 0 */, int32_t *best /* (R) or 0 */, int64_t rows, int64_t classes,
+        int64_t by_row, float beta, float divisor, int64_t has_gradient))
 
 /* normalization_body.h */
 KERNEL(l2_norm, (const float *x /* (R, K) */, float *y /* (R, K) */, float *norm /* (R) */,

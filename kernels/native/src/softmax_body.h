@@ -154,6 +154,77 @@ void F(label_entropy_back)(const float *p, const int32_t *t, const float *scale,
 }
 
 typedef struct {
+  float *x;
+  const int32_t *t;
+  double totals[SUMS];
+  int64_t rows, classes;
+  float beta, divisor;
+  const float *scale; /* (1), or (rows) if by_row */
+  int64_t by_row, has_gradient;
+  float *terms;
+  int32_t *best;
+} F(row_job);
+
+/* The first place of a value; 0 if there is none. */
+static inline int32_t F(place_of)(const float *a, int64_t n, float value) {
+  for (int64_t k = 0; k < n; k++)
+    if (a[k] == value) return (int32_t)k;
+  return 0;
+}
+
+/* Row r of label_rows; returns log p of its class. */
+static inline float F(label_row)(const F(row_job) * j, int64_t r) {
+  int64_t n = j->classes, label = j->t[r] < n ? j->t[r] : n - 1;
+  float *x = j->x + r * n, sum = 0;
+  if (label < 0 && !j->best) {
+    if (j->has_gradient) memset(x, 0, sizeof(float) * (size_t)n);
+    return 0;
+  }
+  IVDEP
+  for (int64_t k = 0; k < n; k++) x[k] *= j->beta;
+  float max = F(row_max)(x, n), target = label < 0 ? 0 : x[label];
+  if (j->best) j->best[r] = F(place_of)(x, n, max);
+  for (int64_t at = 0; at < n; at += CHUNK) {
+    int64_t count = n - at < CHUNK ? n - at : CHUNK;
+    IVDEP
+    for (int64_t k = 0; k < count; k++) x[at + k] = F(exp_nonpositive)(x[at + k] - max);
+    sum += F(row_sum)(x + at, count);
+  }
+  if (j->has_gradient) {
+    float factor = label < 0 ? 0 : j->scale[j->by_row ? r : 0] / j->divisor * j->beta;
+    float of_sum = factor / sum;
+    IVDEP
+    for (int64_t k = 0; k < n; k++) x[k] *= of_sum;
+    if (label >= 0) x[label] -= factor;
+  }
+  return label < 0 ? 0 : target - max - logf(sum);
+}
+
+/* One part: some of the sums of rows, which are the same for any number of parts. */
+static void F(label_rows_part)(void *job, int part, int parts) {
+  F(row_job) *j = job;
+  for (int k = (int)chunk_begin(SUMS, part, parts); k < chunk_begin(SUMS, part + 1, parts); k++)
+    for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
+      float term = F(label_row)(j, r);
+      if (j->terms) j->terms[r] = -term;
+      j->totals[k] += j->by_row ? j->scale[r] * term : term;
+    }
+}
+
+/* loss = −Σ scale log p of the class t, where t is not below 0, for p = softmax(β x) row by row;
+   x becomes the gradient by x, or scratch. terms (R) and best (R), which may be absent, become
+   −log p of the class, and the place of the largest x. */
+void F(label_rows)(float *x, const int32_t *t, const float *scale, float *loss, float *terms,
+                   int32_t *best, int64_t rows, int64_t classes, int64_t by_row, float beta,
+                   float divisor, int64_t has_gradient) {
+  F(row_job)
+  j = {x, t, {0}, rows, classes, beta, divisor, scale, by_row, has_gradient, terms, best};
+  parallel_for(F(label_rows_part), &j, parallel_parts(rows * classes * 20));
+  for (int k = 1; k < SUMS; k++) j.totals[0] += j.totals[k];
+  loss[0] = (float)(-j.totals[0] * (by_row ? 1 : scale[0]) / divisor);
+}
+
+typedef struct {
   const float *a, *b;
   float *y;
   int64_t rows, classes;

@@ -11,7 +11,7 @@ from odt.core.data.protocol import scales_of
 from odt.core.planning.computation import Computation
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.metrics import class_form
-from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate
+from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate, read_rows
 from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
@@ -235,7 +235,8 @@ def _evaluate(
             evaluator = form.evaluator(scales_of(data.weights))
             evaluator.run(data, order, {}, totals=totals, each=each)
             return
-    computation = Computation(trainer.session.recipe.losses, outputs=True)
+    rows = each is None and read_rows(totals)
+    computation = Computation(trainer.session.recipe.losses, outputs=True, rows=rows)
     computation = computation.scaled(scales_of(data.weights))
     engine = core.runtime.engine(computation, micro_batch=1 if each else None)
     reduction = core.info.reduction

@@ -1,0 +1,129 @@
+"""Compiled kernel of a dense layer and the cross-entropy of its logits, in chunks of rows."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.native import dense
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.elementwise import COLUMN_SUMS, call
+from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
+
+ALWAYS = np.ones(1, np.int64)  # whether the gradient of a chunk is added to those before
+INFINITY = float("inf")
+
+
+def logits(attrs: Any, s: Specs) -> TensorSpec:
+    """Returns the spec of the logits of a chunk."""
+    units, depth = s["w"].shape
+    return TensorSpec((min(attrs.rows, s["x"].size // depth), units), s["x"].dtype)
+
+
+def scales(s: Specs) -> Specs:
+    """Returns the workspace for scales of rows; empty if each row has one, or all have the same."""
+    rows, runs = s["t"].size, s["scale"].size
+    return {} if runs in (1, rows) else {"by_row": TensorSpec((rows,), s["scale"].dtype)}
+
+
+def fits(attrs: Any, s: Specs) -> bool:
+    floats = {name: spec for name, spec in s.items() if name not in ("t", "best")}
+    return is_float32(floats) and s["x"].size > 0 and not attrs.loss.label_smoothing
+
+
+def workspace(attrs: Any, s: Specs) -> Specs:
+    y = logits(attrs, s)
+    chunk = {"x": TensorSpec((len_of(y), s["w"].shape[1]), FLOAT), "w": s["w"], "y": y}
+    chunks = -(-s["t"].size // attrs.rows)
+    specs = {"logits": y, "sums": TensorSpec((chunks,), FLOAT), **scales(s)}
+    specs |= dense.forward_workspace(None, chunk)
+    if "dx" in s:
+        back = dense.back_workspace(None, chunk)
+        specs |= {f"back_{name}": spec for name, spec in back.items()}
+    if "dw" in s:
+        specs |= dense.filter_workspace(None, chunk)
+    if "db" in s:
+        specs["column"] = TensorSpec((y.shape[1],), FLOAT)
+    return specs
+
+
+def len_of(spec: TensorSpec) -> int:
+    return spec.shape[0]
+
+
+def _bind(
+    attrs: Any,
+    *,
+    x: Array,
+    w: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    logits: Array,
+    sums: Array,
+    divisor: int,
+    b: Array | None = None,
+    dx: Array | None = None,
+    terms: Array | None = None,
+    best: Array | None = None,
+    by_row: Array | None = None,
+    panel: Array | None = None,
+    back_panel: Array | None = None,
+    **gradients: Array,
+) -> Callable[[], None]:
+    """Returns the calls of all chunks. `gradients` are dw, db, and their workspace."""
+    units, depth = w.shape
+    x, t = x.reshape(-1, depth, copy=False), t.reshape(-1, copy=False)
+    calls: list[Callable[[], None]] = []
+    if by_row is not None:
+        runs = by_row.reshape(scale.size, -1, copy=False)
+        calls.append(call("scale", runs, (scale[:, np.newaxis],)))
+        scale = by_row
+    is_by_row = int(scale.size > 1)
+    has_gradient = int(dx is not None or bool(gradients))
+    numbers = units, is_by_row, float(attrs.loss.beta), float(divisor), has_gradient
+    for k, first in enumerate(range(0, len(x), attrs.rows)):
+        here = slice(first, first + attrs.rows)
+        rows, y = x[here], logits[: len(x[here])]
+        scales_of_rows = scale[here] if is_by_row else scale
+        of_rows = (a if a is None else a[here] for a in (terms, best))
+        calls.append(dense.forward(None, x=rows, w=w, y=y, b=b, panel=panel))
+        operands = y, t[here], scales_of_rows, sums[k : k + 1], *of_rows, len(rows), *numbers
+        calls.append(bind("label_rows", *operands))
+        if gradients:
+            calls += _add_gradients(rows, y, is_first=k == 0, **gradients)
+        if dx is not None:
+            to = dx.reshape(x.shape, copy=False)[here]
+            calls.append(dense.grad_x(None, dy=y, w=w, dx=to, panel=back_panel))
+    calls.append(call("scale", loss, (sums,)))
+    return in_order(calls)
+
+
+def _add_gradients(
+    x: Array,
+    dy: Array,
+    *,
+    is_first: bool,
+    dw: Array | None = None,
+    db: Array | None = None,
+    scratch: Array | None = None,
+    column: Array | None = None,
+) -> list[Callable[[], None]]:
+    """Returns the calls that add the gradients of a chunk to those of the chunks before."""
+    calls: list[Callable[[], None]] = []
+    to = db if is_first else column
+    if dw is not None and scratch is not None:
+        adds = None if is_first else ALWAYS
+        of_bias = None if db is None else to
+        calls.append(dense.grad_w(None, dy=dy, x=x, dw=dw, scratch=scratch, db=of_bias, adds=adds))
+    elif to is not None:
+        calls.append(COLUMN_SUMS.bind(None, dy=dy, db=to))
+    if db is not None and column is not None and not is_first:
+        calls.append(call("add", db, (db, column), -INFINITY, INFINITY))
+    return calls
+
+
+def compiled(prepare: Callable[[Any, Specs], Mapping[str, Any]]) -> Compiled:
+    """Returns the compiled form; `prepare` returns the divisor of the loss."""
+    return Compiled(_bind, fits, workspace, prepare)
