@@ -210,6 +210,7 @@ def public_names(text: str) -> str:
         return f"odt.{name}" if is_same else name
 
     text = re.sub(r"\bOptional\[(Literal\[[^]]*\])\]", r"\1 | None", text.replace("typing.", ""))
+    text = text.replace("pathlib._local.", "pathlib.")  # as Python 3.13 says
     text = re.sub(r"\b(?:collections\.abc|os)\.(?=[A-Z])", "", text)
     return re.sub(r"\bodt(?:\.[a-z_]+)+\.(\w+)", public, text)
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support.gguf_files import tiny_llama
 from support.paths import MLP_SM, TESTS
-from write_api_page import EXAMPLES, FOLDER, INTRODUCTION, PAGES, pages
+from write_api_page import EXAMPLES, FOLDER, INTRODUCTION, PAGES, pages, public_names
 
 import odt
 import odt.compat.ort
@@ -25,6 +25,10 @@ def test_the_pages_are_written_from_the_docstrings() -> None:
     assert {*FOLDER.glob("*.md")} <= written.keys(), "run: make pages"
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, "run: make pages"
+
+
+def test_the_pages_are_the_same_on_newer_pythons() -> None:
+    assert public_names("(path: pathlib._local.Path)") == "(path: pathlib.Path)"  # 3.13
 
 
 def test_the_index_shows_first_what_most_scripts_use() -> None:
