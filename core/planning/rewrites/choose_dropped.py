@@ -12,7 +12,7 @@ from odt.kernels.rows.opdef import Array
 
 # Fraction of the candidates that the search drops at once: to drop those of large models one by one
 # would take hundreds of evaluations of the whole plan.
-STEP = 1 / 32
+STEP = 1 / 128
 
 
 def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str]]:
@@ -202,11 +202,15 @@ class Replay:
         following = self._repeats[bisect_left(self._repeated_at, again)].before
         begin = self._places[following - 1] + 1  # of the calls that are repeated together
         between = self._alive[self._last[v] + 1 : begin]
-        kept, calls = set[int](), [values.maker[v]]
-        while calls:
-            for operand in values.reads[calls.pop()]:
-                if self._copied.get(operand, again) < again:
-                    calls.append(values.maker[operand])
-                if begin <= self._last[operand] <= again:
+        kept = set[int]()
+        calls = pending = {values.maker[v]}  # it, and those whose results are only for it
+        while pending:
+            operands = {operand for c in pending for operand in values.reads[c]}
+            together = {n for n in operands if begin <= self._copied.get(n, again) < again}
+            pending = {values.maker[n] for n in together} - calls
+            calls = calls | pending
+            for operand in operands - together:
+                lasts = self._lasts(operand, again)
+                if begin <= lasts[operand] <= again:
                     kept.add(operand)
         return int(between.max(initial=0)) + values.sizes[v] - sum(values.sizes[r] for r in kept)
