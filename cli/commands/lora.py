@@ -50,6 +50,12 @@ MODES = ("--rank", "--merge", "--adapters")
     help="Merge the trained adapters in FILE into the weights of MODEL.",
 )
 @click.option(
+    "--export-weights",
+    type=click.Choice(["as-stored", "float"]),
+    help="With --merge: type of weights that the model stores as float16, integers or sparse: the "
+    "stored type, or float32.  [default: as-stored]",
+)
+@click.option(
     "--adapters",
     type=click.Path(),
     metavar="FILE",
@@ -73,6 +79,7 @@ def command(
     alpha: float | None,
     seed: int,
     merge: str | None,
+    export_weights: str | None,
     adapters: str | None,
     output: str,
 ) -> None:
@@ -86,6 +93,8 @@ def command(
     if len(given) != 1:
         actual = " and ".join(given) or "none"
         raise OdtError(f"{', '.join(MODES)}: one of them must be given, but got {actual}.")
+    if export_weights is not None and merge is None:
+        raise OdtError("--export-weights: must come with --merge, but got it alone")
     read = {"MODEL": model, "--merge": merge, "--adapters": adapters}
     check_outputs({"--output": output}, read)
     adapter_endings = (".npz", ".safetensors", ".gguf")
@@ -93,10 +102,11 @@ def command(
     if merge is not None:
         merged = odt.load_model(model, merge, signature=signature)
         with warnings_as_lines():
-            merged.save(output)
+            merged.save(output, float_weights=export_weights == "float")
         click.echo(f"{output}: {model} with {merge} merged into its weights")
         return
-    from odt.training.exports import check_adapters_path  # imports NumPy, which --help does not
+    from odt.models.model import lowered_of  # these import NumPy, which --help does not
+    from odt.training.exports import check_adapters_path
 
     if adapters is not None:
         loaded = odt.load_model(model, adapters, signature=signature)
@@ -112,7 +122,8 @@ def command(
     sizes = {name: a.size for name, a in adapted.parameters.items()}
     adapter_sizes = [n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))]
     count = sum(adapter_sizes)
-    fraction = count / (sum(sizes.values()) - count)
+    blocks = sum(t.spec.size for t in lowered_of(adapted).graph.tensors if t.is_in_blocks)
+    fraction = count / (sum(sizes.values()) - count + blocks)
     click.echo(
         f"{output}: adapters of rank {rank} for {len(adapter_sizes) // 2} weights, {count:,} "
         f"parameters, {fraction:.1%} of the model's"

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -71,6 +71,7 @@ def export_model(
     float_weights: bool = False,
     record: Record | None = None,
     quantizations: Mapping[int, Quantization] | None = None,
+    merged: Collection[int] = (),
 ) -> None:
     """Writes a model with new weights atomically. The file may replace the model's.
 
@@ -88,6 +89,8 @@ def export_model(
         record: preprocessing record to store; None leaves metadata as it is.
         quantizations: tensor index → new scales and zero points, with weights that are integers as
             the file stores them.
+        merged: weights into which adapters are merged: a float export does not round them as
+            training rounds weights of few bits.
 
     Raises:
         ModelError: if the format cannot hold the model, the file cannot be written, or the file
@@ -114,7 +117,7 @@ def export_model(
             names = signatures_of(model, [s.subgraph for s in shared])
             raise _moved_ranges_error(model, names)
     if float_weights:
-        model, weights, info = _in_float(model, weights, info)
+        model, weights, info = _in_float(model, weights, info, merged)
         scales = {}
     else:
         weights = stored
@@ -323,14 +326,21 @@ def _is_stored_as(model: Model, i: int, a: Array) -> bool:
 
 
 def _in_float(
-    model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
+    model: Model,
+    weights: Mapping[int, Array],
+    info: TrainingInfo | None,
+    merged: Collection[int],
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
     """Returns the model with float32 weights; renumbers new weights and info for its operators."""
     dequantized = real_graph(model)
     if not dequantized.stored:
         return model, weights, info
     tensors = dequantized.graph.tensors
-    real = {i: _round(tensors[i], a) for i, a in weights.items() if i not in dequantized.ranges}
+    real = {
+        i: a if i in merged else _round(tensors[i], a)
+        for i, a in weights.items()
+        if i not in dequantized.ranges
+    }
     stored = {i: dequantized.stored.get(i, i) for i in real}
     numbers = {model.sparse.get(stored[i], stored[i]): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:

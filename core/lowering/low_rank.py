@@ -19,8 +19,9 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.tensor_names import similar_names
+from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.updatedef import is_number
 
@@ -104,6 +105,23 @@ class AdaptedGraph:
             for adapter, (a, b) in zip(self.adapters.members, pairs, strict=True)
         )
         return replace(self.adapters, members=members)
+
+    def check_merge(self) -> None:
+        """Refuses to merge adapters into weights that the file stores in few bits or in blocks.
+
+        Raises:
+            UnsupportedError: if there are such weights.
+        """
+        weights = [self.graph.tensors[adapter.tensor] for adapter in self.adapters.members]
+        packed = (w for w in weights if w.quantization is not None and w.quantization.bits)
+        rounded = [w.name for w in (*(w for w in weights if w.is_in_blocks), *packed)]
+        if rounded:
+            raise UnsupportedError(
+                f"{self.graph.name}: adapters must stay in a file of their own if their weights "
+                f"have 2 or 4 bits or are in blocks, as {listed(rounded)}: rounding the sum of "
+                "both loses most of what the adapters learned. Export the adapters alone, or give "
+                "`float_weights=True`."
+            )
 
     def merged(self, weights: Mapping[int, Array]) -> dict[int, Array]:
         """Returns weights of the model without adapters: W + (α / r) B A for each adapted weight.

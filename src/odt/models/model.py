@@ -195,14 +195,24 @@ class Model:
                 written.
             OptionError: if `float_weights` is given for an ONNX model, or the suffix is that of
                 another kind of file.
-            UnsupportedError: if the model cannot be converted.
+            UnsupportedError: if the model cannot be converted, or adapters would be merged into
+                weights of 2 or 4 bits or in blocks.
         """
         from odt.core.export.exporter import export_model
 
         file_format = format_of(path, self.format)
         adapted = self._lowered.adapted if self._adapters is not None else None
+        if adapted is not None and not float_weights:
+            adapted.check_merge()
         weights = adapted.merged({}) if adapted else {}
-        export_model(self._file, weights, path, file_format, float_weights=float_weights)
+        export_model(
+            self._file,
+            weights,
+            path,
+            file_format,
+            float_weights=float_weights,
+            merged=weights.keys(),
+        )
 
     def save_package(self, folder: Path, config: Path | None = None) -> None:
         """Writes an nnpackage, as `odt package` does: a copy of the model's file and a MANIFEST.

@@ -41,8 +41,9 @@ def export(
     from odt.core.export.exporter import export_model
     from odt.core.export.record_metadata import differing_normalization
 
+    _check_merge(session, float_weights)
     trainer = session.build()
-    model = session.recipe.model
+    model, adapted = session.recipe.model, session.recipe.lowered.adapted
     if file_format is None:
         file_format = format_of(path, session.model.format)
     else:
@@ -69,6 +70,7 @@ def export(
         info,
         float_weights=float_weights,
         record=record,
+        merged=() if adapted is None else adapted.tensors,
     )
 
 
@@ -93,6 +95,7 @@ def check_export(
     """
     from odt.core.export.exporter import check_format, check_shared_ranges
 
+    _check_merge(session, float_weights)
     trainer = session.build()
     recipe = session.recipe
     # Each call raises an error if it cannot do its part of an export; its result is not needed.
@@ -113,6 +116,13 @@ def check_export(
     if not float_weights:
         stored_values(recipe.lowered.part, recipe.dequantized, session.exported())
     check_shared_ranges(recipe.model, session.exported())
+
+
+def _check_merge(session: Session, float_weights: bool) -> None:
+    """Raises UnsupportedError if adapters would be merged into weights of few bits."""
+    adapted = session.recipe.lowered.adapted
+    if adapted is not None and not float_weights:
+        adapted.check_merge()
 
 
 def check_adapters_path(path: Path, model: Model | Path) -> None:

@@ -18,7 +18,7 @@ from odt.core.export.adapter_file import read_adapters
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import adapt, new_adapters
 from odt.core.recipe.lowered_model import lower_model
-from odt.errors import DataError, ModelError, OptionError
+from odt.errors import DataError, ModelError, OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
 RNG = np.random.default_rng(6)
@@ -266,3 +266,30 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "must end in .npz" in run("lora", "m.tflite", "--rank", "2", "-o", "a.tflite", status=1)
     assert "--adapters" in run(*line[:2], *line[4:], "--export-adapters", "b.npz", status=1)
     assert "must end in .odt" in run(*line, "--export-checkpoint", "c.ckpt", status=1)
+
+
+@pytest.mark.parametrize("scheme", ["int4-weights", "int2-weights", "int4-block32-weights"])
+def test_adapters_are_not_merged_into_few_bits(scheme: Any, tmp_path: Path) -> None:
+    base = odt.new_model("mlp", input_shape=(64,), outputs=3, hidden=[32], seed=1)
+    odt.quantize(base, scheme=scheme).model.save(tmp_path / "m.tflite")
+    out, x = tmp_path / "out.tflite", samples(6, 64)
+    with odt.Trainer(odt.lora(tmp_path / "m.tflite", 2), loss="mse", batch_size=6) as trainer:
+        trainer.fit(x, samples(6, 3), epochs=2)
+        ours = trainer.predict(x)
+        trainer.export_adapters(tmp_path / "a.npz")
+        with pytest.raises(UnsupportedError, match=r"in a file of their own .* 2 or 4 bits"):
+            trainer.export(out)
+    words = ["lora", str(tmp_path / "m.tflite"), "--merge", str(tmp_path / "a.npz"), "-o", str(out)]
+    result = CliRunner().invoke(main, words)
+    assert "or give --export-weights float" in result.stderr
+    assert not out.exists()
+    result = CliRunner().invoke(main, [*words, "--export-weights", "float"])
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(odt.predict(out, x), ours, atol=1e-5)
+    words = ["train", str(tmp_path / "m.tflite"), "--adapters", str(tmp_path / "a.npz")]
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", ours)
+    words += ["--load-input", str(tmp_path / "x.npy"), "--load-expected", str(tmp_path / "y.npy")]
+    result = CliRunner().invoke(main, [*words, "--export-tflite", str(tmp_path / "other.tflite")])
+    assert result.exit_code == 1
+    assert "Epoch" not in result.output  # before training
