@@ -158,5 +158,6 @@ def biases_of(model: Model, node: Node) -> Iterator[tuple[int, int, int]]:
         x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
         bias = graph.tensors[b] if b != ABSENT else None
         integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
-        if integers and {x, w} <= model.quantization.keys():
+        scaled = {x, w} <= model.quantization.keys()
+        if integers and scaled and model.quantization[x].scale.size == 1:  # others are refused
             yield x, w, b

@@ -218,6 +218,8 @@ def _arg_max(
 ) -> Iterator[tuple[int, int]]:
     """Yields the outputs of training of which an ARG_MAX finds the largest value, with its axis."""
     for node in nodes:
-        axis = graph.tensors[node.inputs[1]].data if node.op == "ARG_MAX" else None
+        if node.op != "ARG_MAX" or len(node.inputs) != 2 or ABSENT in node.inputs:
+            continue
+        axis = graph.tensors[node.inputs[1]].data
         if axis is not None and axis.size == 1 and node.inputs[0] in outputs:
             yield node.inputs[0], int(axis.reshape(-1)[0])

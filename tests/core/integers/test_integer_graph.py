@@ -81,6 +81,10 @@ RULES: dict[str, tuple[Change, str]] = {
         set_scale(Y, 1.0, 2.0, 3.0, axis=3),
         "an activation must have one scale, but got 3.",
     ),
+    "input per channel": (
+        set_scale(X, 1.0, 2.0, axis=3),
+        "an activation must have one scale, but got 2.",
+    ),
     "zero point": (
         set_scale(Y, 1.0, zero=300),
         "zero points of int8 must be from -128 to 127, but got 300.",

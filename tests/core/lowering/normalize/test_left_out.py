@@ -58,6 +58,16 @@ def test_a_model_ends_before_arg_max(softmax: bool, tmp_path: Path) -> None:
     )
 
 
+def test_arg_max_without_an_axis_is_no_end(tmp_path: Path) -> None:
+    """A damaged file: it is reported as any operator that lacks an input."""
+    builder = ModelBuilder("tflite")
+    x = builder.add_input((1, 4))
+    y = builder.add_operator("ARG_MAX", (builder.add_operator("RELU", (x,), (1, 4)),), (1,))
+    builder.write(tmp_path / "m.tflite", y)
+    model = lower_model(read_model(tmp_path / "m.tflite"))
+    assert model.graphs.unsupported or left_out_of(model).arg_max == {}
+
+
 def test_class_numbers_need_the_last_axis(tmp_path: Path) -> None:
     segmentation(tmp_path / "m.tflite", axis=1)
     model = lower_model(read_model(tmp_path / "m.tflite"))
