@@ -16,6 +16,7 @@ from odt.training.memory_text import describe_cache
 
 HUGE = 1e7  # values from here on are printed with an exponent
 RULE = "=" * 35
+SHOWN = 8  # positions of operators that are listed
 
 
 def parameter_block(
@@ -53,7 +54,10 @@ def parameter_block(
 
     positions = ""
     if num_of_trainable_ops == OTHERS:
-        positions = f" = operators {', '.join(map(str, trainable_ops))}"
+        shown = ", ".join(map(str, trainable_ops[:SHOWN]))
+        count = len(trainable_ops)
+        more = f", … ({count} operators)" if count > SHOWN else ""
+        positions = f" = operators {shown}{more}"
     rate = f"{learning_rate:g} or lower" if lowers_rate else f"{learning_rate:g}"
     return "\n".join(
         [

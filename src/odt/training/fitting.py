@@ -25,6 +25,7 @@ from odt.data.sources import ClassWeight, batches_of, class_weighted
 from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
+from odt.kernels.rows.opdef import TensorSpec
 from odt.training.batch_totals import BatchTotals
 from odt.training.callbacks import Callback, History
 from odt.training.default_rate import (
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
     from odt.training.trainer import Trainer
 
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
-UNTRAINED = 256  # most training samples of epoch 0
+UNTRAINED = 256  # most training samples of epoch 0, or labels if samples have several
+LEAST_UNTRAINED = 16  # samples of epoch 0, however many labels they have
 INSPECTED = 8  # of these, whose inputs a warning is about
 
 
@@ -354,12 +356,20 @@ class Fit:
     def _untrained(self, data: Data, samples: Samples) -> Epoch:
         """Computes epoch 0: results before the first step on training and validation samples."""
         core = self.session.build()
-        training = core.evaluate(data, _untrained_samples(samples), rest=True)
+        training = core.evaluate(data, self._untrained_samples(samples), rest=True)
         validation = None
         if len(samples.validation):
             rest = samples.validation_set is not None or not samples.order.drop_last
             validation = self.evaluation.validate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
+
+    def _untrained_samples(self, samples: Samples) -> Any:
+        """Returns the numbers of the training samples of epoch 0, evenly spaced."""
+        core = self.session.build()
+        numbers = samples.order.samples
+        count = most_untrained(core.runtime.losses[0], core.info.batch_size)
+        places = np.linspace(0, len(numbers) - 1, min(len(numbers), count), dtype=np.int64)
+        return np.asarray(numbers)[places]
 
     def _check_monitor(self, *, validates: bool) -> None:
         """Raises OptionError if epochs are compared by a value of validation, but there is none."""
@@ -396,7 +406,7 @@ class Fit:
         is_new = (first, done) == (1, 0)
         warning = self._epoch_0(data, samples, steps, mixed=mixed) if is_new else None
         if core.undo:
-            numbers = _untrained_samples(samples)
+            numbers = self._untrained_samples(samples)
             core.undo.measure = lambda: core.evaluate(data, numbers, rest=True).loss
             if not is_new:
                 state = resume.progress.undo
@@ -420,7 +430,7 @@ class Fit:
         has_classes = LOSSES[loss_name].targets in (DISTRIBUTIONS, LABELS)
         if not has_classes and not core.undo:
             return None
-        numbers = _untrained_samples(samples)
+        numbers = self._untrained_samples(samples)
         constant = constant_loss(samples.data, numbers, losses)
         if has_classes:
             loss = session.epoch.training.loss
@@ -608,11 +618,18 @@ def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
     return [c for c in callbacks if getattr(type(c), method) is not base or method in vars(c)]
 
 
-def _untrained_samples(samples: Samples) -> Any:
-    """Returns the numbers of the training samples of epoch 0, evenly spaced."""
-    numbers = samples.order.samples
-    positions = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
-    return np.asarray(numbers)[positions]
+def most_untrained(loss: tuple[str, TensorSpec], batch: int) -> int:
+    """Returns the most training samples of epoch 0: some batches, if samples have many labels.
+
+    Args:
+        loss: name of the first loss, and the spec of one sample of its output.
+        batch: samples of a batch.
+    """
+    name, output = loss
+    if LOSSES[name].targets != LABELS:
+        return UNTRAINED
+    labels = max(math.prod(output.shape[:-1]), 1)
+    return min(UNTRAINED, max(UNTRAINED // labels, LEAST_UNTRAINED, 2 * batch))
 
 
 def pair(data: Any) -> tuple[Any, ...]:

@@ -40,6 +40,7 @@ from odt.text import Text, size
 from odt.training import plan_text as text
 from odt.training.board_times import costs_on
 from odt.training.boards import Board, find_board
+from odt.training.fitting import most_untrained
 from odt.training.memory_text import describe_cache
 from odt.training.run_time import RunSize, RunTime, Tuning, measured_time, run_time
 from odt.training.session import EXPORTED, Session, process_nbytes
@@ -342,7 +343,8 @@ def _forecast(
     session = trainer.session
     trainer_options = session.options
     data = run.open(session)
-    run_size = run.size(data)
+    first = most_untrained(session.samples.losses[0], session.recipe.info.batch_size)
+    run_size = run.size(data)._replace(untrained=first)
     samples = run_size.samples
     policy = cache_policy(trainer_options.cache_frozen, trainer_options.cache_dtype, samples)
     if policy and not samples:

@@ -94,12 +94,14 @@ class RunSize(NamedTuple):
         training, validation: numbers of samples.
         epochs: number of epochs.
         stops_early: whether the run may end before the last epoch.
+        untrained: most training samples of epoch 0.
     """
 
     training: int
     validation: int
     epochs: int
     stops_early: bool
+    untrained: int = UNTRAINED
 
     @property
     def samples(self) -> int:
@@ -143,7 +145,7 @@ def run_time(
         basis: where the times come from.
     """
     steps = max(size.training / batch, 1.0)
-    untrained = min(size.training, UNTRAINED) * costs.sample
+    untrained = min(size.training, size.untrained) * costs.sample
     epoch = steps * (costs.step + STEP) + size.validation * costs.sample + EPOCH
     if fine_tunes is Tuning.JUDGES and not size.validation:
         epoch += untrained
