@@ -129,7 +129,7 @@ class _Layer:
         arrays |= {name: call.arrays[name] for name, call in self.gradients.items()}
         arrays |= {name: value.name for name, value in of_rows.items()}
         writes = ("loss", *self.gradients, *of_rows)
-        attrs = ChunkedAttrs(loss.attrs, self.chunk)
+        attrs = ChunkedAttrs(loss.attrs, self.chunk, dense.specs["w"].shape)
         known = {value.name: value for value in of_rows.values()} | dict(self.plan.values)
         specs = {name: known[value].spec for name, value in arrays.items()}
         run = kernel(reads, writes)

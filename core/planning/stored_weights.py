@@ -14,6 +14,7 @@ from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.dataclass import dataclass
 from odt.kernels.families import gather
 from odt.kernels.geometry.decoders import Decoder, IntegerDecoder
+from odt.kernels.geometry.softmax_geometry import ChunkedAttrs
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.library import compiled_of
@@ -141,6 +142,7 @@ def with_stored_weights(
         number = len(entries)
         direct = _on_packed(entry, number, values, decoders)
         direct = direct or _on_rows(entry, number, values, decoders)
+        direct = direct or _on_chunks(entry, number, values, decoders)
         if direct is not None:
             entries.append(direct)
             continue
@@ -200,6 +202,24 @@ def _on_rows(
     return _with_kernel(call, SELECT_ROWS, attrs, arrays, specs, number, values)
 
 
+def _on_chunks(
+    call: Call, number: int, values: dict[str, Value], decoders: Mapping[str, Decoder]
+) -> Call | None:
+    """Returns a call of a layer in chunks that decodes its weights some units at a time.
+
+    None for other calls; arguments as for `_on_packed`.
+    """
+    if not isinstance(call.attrs, ChunkedAttrs) or call.arrays["w"] not in decoders:
+        return None
+    name, shape = call.arrays["w"], call.attrs.shape
+    if "dw" in call.writes or not decoders[name].can_decode_rows(shape):
+        return None
+    attrs = replace(call.attrs, decoder=decoders[name])
+    specs = {n: spec for n, spec in call.specs.items() if n not in call.workspace}
+    specs["w"] = values[name].spec
+    return _with_kernel(call, call.kernel, attrs, call.arrays, specs, number, values)
+
+
 def _operator(call: Call) -> str:
     """Returns the operator of a call of the forward phase."""
     return call.label.rpartition(" ")[2]
@@ -208,7 +228,7 @@ def _operator(call: Call) -> str:
 def _with_kernel(
     call: Call,
     kernel: Kernel,
-    attrs: StoredAttrs,
+    attrs: StoredAttrs | ChunkedAttrs,
     arrays: Mapping[str, str],
     specs: Specs,
     number: int,

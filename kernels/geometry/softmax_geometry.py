@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odt.dataclass import dataclass
+from odt.kernels.geometry.decoders import Decoder
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 
@@ -32,10 +33,14 @@ class ChunkedAttrs:
     Attributes:
         loss: attributes of the loss.
         rows: rows of a chunk.
+        shape: shape of the weights, (V, I).
+        decoder: decodes w, which the file stores in another form; None for real numbers.
     """
 
     loss: CrossEntropyAttrs
     rows: int
+    shape: tuple[int, ...]
+    decoder: Decoder | None = None
 
 
 def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> CrossEntropyAttrs:

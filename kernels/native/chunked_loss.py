@@ -7,18 +7,28 @@ import numpy as np
 
 from odt.kernels.native import dense
 from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.convolution import UNITS, correlate, panel_workspace
 from odt.kernels.native.elementwise import COLUMN_SUMS, call
 from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.native.stored_weights import can_decode_units, decode_units
+from odt.kernels.native.window_walk import units_of
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
+BLOCK = 2**20  # values of weights that are decoded at a time, unless UNITS have more
 ALWAYS = np.ones(1, np.int64)  # whether the gradient of a chunk is added to those before
 INFINITY = float("inf")
 
 
 def logits(attrs: Any, s: Specs) -> TensorSpec:
     """Returns the spec of the logits of a chunk."""
-    units, depth = s["w"].shape
+    units, depth = attrs.shape
     return TensorSpec((min(attrs.rows, s["x"].size // depth), units), s["x"].dtype)
+
+
+def block_units(attrs: Any) -> int:
+    """Returns the units whose weights are decoded at a time."""
+    units, depth = attrs.shape
+    return int(min(units, max(BLOCK // depth // UNITS, 1) * UNITS))
 
 
 def scales(s: Specs) -> Specs:
@@ -28,16 +38,25 @@ def scales(s: Specs) -> Specs:
 
 
 def fits(attrs: Any, s: Specs) -> bool:
-    floats = {name: spec for name, spec in s.items() if name not in ("t", "best")}
-    return is_float32(floats) and s["x"].size > 0 and not attrs.loss.label_smoothing
+    others = ("t", "best") if attrs.decoder is None else ("t", "best", "w")
+    floats = {name: spec for name, spec in s.items() if name not in others}
+    decodes = attrs.decoder is None or can_decode_units(attrs.decoder, attrs.shape)
+    return is_float32(floats) and decodes and s["x"].size > 0 and not attrs.loss.label_smoothing
 
 
 def workspace(attrs: Any, s: Specs) -> Specs:
-    y = logits(attrs, s)
-    chunk = {"x": TensorSpec((len_of(y), s["w"].shape[1]), FLOAT), "w": s["w"], "y": y}
+    y, w = logits(attrs, s), TensorSpec(attrs.shape, FLOAT)
+    chunk = {"x": TensorSpec((y.shape[0], w.shape[1]), FLOAT), "w": w, "y": y}
     chunks = -(-s["t"].size // attrs.rows)
     specs = {"logits": y, "sums": TensorSpec((chunks,), FLOAT), **scales(s)}
-    specs |= dense.forward_workspace(None, chunk)
+    if attrs.decoder is None:
+        specs |= dense.forward_workspace(None, chunk)
+    else:
+        units, depth = block_units(attrs), w.shape[1]
+        specs |= panel_workspace(depth, units)
+        specs["block"] = TensorSpec((units, depth), FLOAT)
+        if "dx" in s and units < w.shape[0]:
+            specs["addend"] = chunk["x"]
     if "dx" in s:
         back = dense.back_workspace(None, chunk)
         specs |= {f"back_{name}": spec for name, spec in back.items()}
@@ -46,10 +65,6 @@ def workspace(attrs: Any, s: Specs) -> Specs:
     if "db" in s:
         specs["column"] = TensorSpec((y.shape[1],), FLOAT)
     return specs
-
-
-def len_of(spec: TensorSpec) -> int:
-    return spec.shape[0]
 
 
 def _bind(
@@ -70,10 +85,12 @@ def _bind(
     by_row: Array | None = None,
     panel: Array | None = None,
     back_panel: Array | None = None,
+    block: Array | None = None,
+    addend: Array | None = None,
     **gradients: Array,
 ) -> Callable[[], None]:
     """Returns the calls of all chunks. `gradients` are dw, db, and their workspace."""
-    units, depth = w.shape
+    units, depth = attrs.shape
     x, t = x.reshape(-1, depth, copy=False), t.reshape(-1, copy=False)
     calls: list[Callable[[], None]] = []
     if by_row is not None:
@@ -88,16 +105,63 @@ def _bind(
         rows, y = x[here], logits[: len(x[here])]
         scales_of_rows = scale[here] if is_by_row else scale
         of_rows = (a if a is None else a[here] for a in (terms, best))
-        calls.append(dense.forward(None, x=rows, w=w, y=y, b=b, panel=panel))
+        if block is None:
+            calls.append(dense.forward(None, x=rows, w=w, y=y, b=b, panel=panel))
+        else:
+            calls += _decoded_forward(attrs, rows, w, b, y, panel, block)
         operands = y, t[here], scales_of_rows, sums[k : k + 1], *of_rows, len(rows), *numbers
         calls.append(bind("label_rows", *operands))
         if gradients:
             calls += _add_gradients(rows, y, is_first=k == 0, **gradients)
         if dx is not None:
             to = dx.reshape(x.shape, copy=False)[here]
-            calls.append(dense.grad_x(None, dy=y, w=w, dx=to, panel=back_panel))
+            if block is None:
+                calls.append(dense.grad_x(None, dy=y, w=w, dx=to, panel=back_panel))
+            else:
+                calls += _decoded_back(attrs, y, w, to, back_panel, block, addend)
     calls.append(call("scale", loss, (sums,)))
     return in_order(calls)
+
+
+def _decoded_forward(
+    attrs: Any, x: Array, w: Array, b: Array | None, y: Array, panel: Array | None, block: Array
+) -> list[Callable[[], None]]:
+    """Returns the calls that compute y from weights that are decoded block by block."""
+    units, depth = attrs.shape
+    whole = dense.walk(len(x), depth, units, depth_stride=1, unit_stride=depth)
+    calls: list[Callable[[], None]] = []
+    for at in range(0, units, len(block)):
+        real = block[: units - at]
+        to = y.reshape(-1, copy=False)[at:]
+        bias = None if b is None else b[at:]
+        calls.append(decode_units(attrs.decoder, w, real, at, units))
+        calls.append(correlate(x, real, to, panel, units_of(whole, len(real)), b=bias))
+    return calls
+
+
+def _decoded_back(
+    attrs: Any,
+    dy: Array,
+    w: Array,
+    dx: Array,
+    panel: Array | None,
+    block: Array,
+    addend: Array | None,
+) -> list[Callable[[], None]]:
+    """Returns the calls that compute dx from weights that are decoded block by block."""
+    units, depth = attrs.shape
+    calls: list[Callable[[], None]] = []
+    for at in range(0, units, len(block)):
+        real = block[: units - at]
+        back = dense.walk(
+            len(dy), len(real), depth, stride=units, depth_stride=depth, unit_stride=1
+        )
+        to = dx if not at or addend is None else addend[: len(dx)]
+        calls.append(decode_units(attrs.decoder, w, real, at, units))
+        calls.append(correlate(dy.reshape(-1, copy=False)[at:], real, to, panel, back))
+        if to is not dx:
+            calls.append(call("add", dx, (dx, to), -INFINITY, INFINITY))
+    return calls
 
 
 def _add_gradients(

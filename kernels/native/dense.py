@@ -25,8 +25,12 @@ def fits(attrs: Attrs, s: Specs) -> bool:
     return is_float32(s)
 
 
-def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
-    """Returns the descriptor of rows as pixels of one image; `weights` are their strides."""
+def walk(rows: int, depth: int, units: int, stride: int = 0, **weights: int) -> WindowWalk:
+    """Returns the descriptor of rows as pixels of one image; `weights` are their strides.
+
+    Rows are `stride` values apart, by default `depth`.
+    """
+    stride = stride or depth
     return window_walk.window_walk(
         ONE_TAP,
         ONE_TAP,
@@ -36,9 +40,9 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
         cols=rows,
         depth=depth,
         units=units,
-        image_stride=rows * depth,
-        row_stride=rows * depth,
-        col_stride=depth,
+        image_stride=rows * stride,
+        row_stride=rows * stride,
+        col_stride=stride,
         height=1,
         width=rows,
         stride_h=1,

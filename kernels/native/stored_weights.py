@@ -26,6 +26,40 @@ def decode(attrs: Attrs, *, x: Array, y: Array) -> Calls:
     return bind("integer_dequantize_units", x, y, scale, zero, outer, units, inner, flip)
 
 
+def decode_units(decoder: Decoder, x: Array, y: Array, first: int, units: int) -> Calls:
+    """Returns a call that computes the real numbers of some units, for `can_decode_units`.
+
+    Args:
+        decoder: decoder of the weight.
+        x: the stored weight.
+        y: gets the real numbers, (count, depth).
+        first: number of the first unit.
+        units: number of all units.
+    """
+    count, depth = y.shape
+    stored = x.reshape(units, -1, copy=False)[first : first + count]
+    if isinstance(decoder, BlockFormat):
+        return _decode_blocks(decoder, stored, y, None, count, depth)
+    assert isinstance(decoder, IntegerDecoder), "can_decode_units knows the decoder"
+    q = decoder.quantization
+    scale, zero = (
+        np.ascontiguousarray(np.broadcast_to(a, units)[first : first + count], np.float32)
+        for a in (q.scale, q.zero_point)
+    )
+    flip = 0x80 if x.dtype == np.int8 else 0
+    return bind("integer_dequantize_units", stored, y, scale, zero, 1, count, depth, flip)
+
+
+def can_decode_units(decoder: Decoder, shape: tuple[int, ...]) -> bool:
+    """Whether `decode_units` supports a weight: blocks, or a byte for each integer of a unit."""
+    if isinstance(decoder, BlockFormat):
+        return True
+    if not isinstance(decoder, IntegerDecoder) or decoder.bits < BYTE:
+        return False
+    q = decoder.quantization
+    return q.scale.size == 1 or (q.axis == 0 and q.scale.size == shape[0] and not q.blocks)
+
+
 def decode_fits(attrs: Attrs, s: Specs) -> bool:
     """Whether `decode` supports a weight: units of packed integers begin at whole bytes."""
     decoder: Decoder = attrs.decoder

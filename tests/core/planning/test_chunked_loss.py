@@ -1,17 +1,26 @@
 """Layer and loss in chunks of rows: the same results as one after the other, with less memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.block_files import language_model
 
 import odt
 from odt.core.export.model_builder import ModelBuilder
 from odt.core.planning import chunked_loss, output_loss
 from odt.core.planning.plan import Call, Phase
+from odt.core.planning.stored_weights import DECODE
 from odt.core.training.trainer import TRAINING, VALIDATION
-from odt.kernels.rows.opdef import Array
+from odt.kernels.chunked_loss import kernel
+from odt.kernels.geometry.block_formats import BLOCK_FORMATS
+from odt.kernels.geometry.decoders import Decoder, IntegerDecoder, decoded
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.geometry.softmax_geometry import ChunkedAttrs, cross_entropy_attrs
+from odt.kernels.native.library import compiled_of, is_available
+from odt.kernels.rows.opdef import Array, Compiled, TensorSpec
 
 N, T, D, V = 3, 7, 6, 40
 RNG = np.random.default_rng(2)
@@ -157,6 +166,96 @@ def test_weights_of_samples_and_positions(
     expected = fitted(models["positions"], weights)
     in_chunks(monkeypatch, 4)
     assert_close(fitted(models["positions"], weights), expected)
+
+
+def stored(kind: str, units: int, depth: int) -> tuple[Decoder, Array]:
+    """A decoder, and random weights as it reads them."""
+    rng = np.random.default_rng(1)
+    if kind in BLOCK_FORMATS:
+        block = BLOCK_FORMATS[kind]
+        data = rng.integers(0, 256, (units * depth // block.values, block.nbytes)).astype(np.uint8)
+        header = rng.uniform(0.01, 0.1, (len(data), block.header // 2)).astype("<f2")
+        data[:, : block.header] = header.view(np.uint8)
+        return block, data
+    scale = rng.uniform(0.01, 0.1, units if kind == "int8 by unit" else 1)
+    quantization = Quantization(scale, np.zeros(scale.size, np.int64), 0)
+    return IntegerDecoder(quantization), rng.integers(-99, 99, (units, depth)).astype(np.int8)
+
+
+def results(attrs: ChunkedAttrs, arrays: dict[str, Array], *, compiled: bool) -> dict[str, Array]:
+    """What the kernel computes from arrays, into memory that holds NaN."""
+    run = kernel(tuple(arrays), ("loss", "dx", "db", "terms", "best"))
+    x, rows = arrays["x"], arrays["t"].size
+    outputs = {
+        "loss": np.full(1, np.nan, np.float32),
+        "dx": np.full_like(x, np.nan),
+        "db": np.full(attrs.shape[0], np.nan, np.float32),
+        "terms": np.full(rows, np.nan, np.float32),
+        "best": np.full(rows, -9, np.int32),
+    }
+    given = {**arrays, **outputs}
+    specs = {n: TensorSpec(a.shape, a.dtype) for n, a in given.items()}
+    form = compiled_of(run, attrs, specs) if compiled else run
+    assert form is not None
+    scratch = form.workspace(attrs, specs)
+    given |= {n: np.full(s.shape, 99, s.dtype) for n, s in scratch.items()}
+    if isinstance(form, Compiled):
+        form.bind(attrs, **given, **form.prepare(attrs, specs))()
+    else:
+        run.run(attrs, **given, **run.prepare(attrs, specs))
+    return outputs
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("kind", [*BLOCK_FORMATS, "int8 by unit", "int8"])
+def test_stored_weights_are_decoded_some_units_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, kind: str, compiled: bool
+) -> None:
+    if compiled and not is_available():
+        pytest.skip("needs compiled kernels")
+    monkeypatch.setattr("odt.kernels.native.chunked_loss.BLOCK", 1)
+    monkeypatch.setattr("odt.kernels.chunked_loss.UNITS", 80)
+    units, depth, rows = 200, 64, 11
+    decoder, w = stored(kind, units, depth)
+    rng = np.random.default_rng(2)
+    arrays = {
+        "x": rng.normal(size=(rows, depth)).astype(np.float32),
+        "w": decoded(decoder, w, (units, depth)),
+        "b": rng.normal(size=units).astype(np.float32),
+        "t": rng.integers(-1, units, rows).astype(np.int32),
+        "scale": np.full(1, 0.25, np.float32),
+    }
+    loss = cross_entropy_attrs({"from_logits": True, "beta": 0.5}, {})
+    attrs = ChunkedAttrs(loss, 4, (units, depth))
+    expected = results(attrs, arrays, compiled=False)
+    found = results(replace(attrs, decoder=decoder), arrays | {"w": w}, compiled=compiled)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", BLOCK_FORMATS)
+def test_a_head_in_blocks_is_never_whole(
+    monkeypatch: pytest.MonkeyPatch, kernels: str, tmp_path: Path, kind: str
+) -> None:
+    language_model(tmp_path / "m.circle", kind)
+    ids = RNG.integers(0, 96, (N, 9))
+    x, y = ids[:, :8].astype(np.int32), ids[:, 1:].astype(np.int32)
+
+    def trained() -> tuple[list[float], Array, int]:
+        options: dict[str, Any] = {"loss": LOSS, "optimizer": odt.SGD(0.1), "batch_size": N}
+        with odt.Trainer(tmp_path / "m.circle", **options) as t:
+            history = t.fit(x, y, epochs=3, shuffle=False).history
+            (weights,) = t.weights.values()
+            plan = t.session.build().plan
+            calls = [entry for entry in plan.entries if isinstance(entry, Call)]
+            return history["loss"], np.array(weights), [c.kernel for c in calls].count(DECODE)
+
+    losses, weights, decoded_before = trained()
+    in_chunks(monkeypatch, 5)
+    found, found_weights, decoded_in_chunks = trained()
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    np.testing.assert_allclose(found_weights, weights, rtol=1e-4, atol=1e-6)
+    assert decoded_in_chunks == decoded_before - 2
 
 
 def test_large_logits_are_never_whole(tmp_path: Path) -> None:
