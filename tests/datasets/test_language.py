@@ -106,6 +106,11 @@ def test_windows_without_an_answer_are_left_out() -> None:
     assert odt.load_tokenizer("m.circle").decode(y[y >= 0]) == "on<|im_end|>"
 
 
+def test_the_number_of_targets_that_count_is_printed() -> None:
+    write_lines({"prompt": "hello", "completion": "on"})
+    assert "note: t.jsonl: 2 of 16 targets count." in generate("--source", "t.jsonl").stderr
+
+
 def test_prompt_and_completion_are_a_chat() -> None:
     write_lines({"prompt": "hello", "completion": "on"})
     first = windows("t.jsonl")

@@ -150,13 +150,17 @@ def open_language(opening: Opening) -> Source:
         reader.read(path)
     if not reader.inputs:
         raise DataError(f"{opening.text}: must have a text of two tokens or more, but has none.")
-    faults, notes = reader.faults, list[str]()
-    if faults:
-        notes = [f"note: {len(faults)} of {reader.lines} lines left out; the first: {faults[0]}"]
+    inputs, targets = np.stack(reader.inputs), np.stack(reader.targets)
+    counted = int((targets != NONE).sum())
+    notes = [f"note: {opening.text}: {counted:,} of {targets.size:,} targets count."]
+    if faults := reader.faults:
+        notes.append(
+            f"note: {len(faults)} of {reader.lines} lines left out; the first: {faults[0]}"
+        )
     return Source(
         name=opening.text,
         kind="features",
-        parts={"all": ArrayPart([np.stack(reader.inputs)], [np.stack(reader.targets)], False)},
+        parts={"all": ArrayPart([inputs], [targets], False)},
         origin={"tokenizer": model.path, "tokens": model.length},
         dtype=INT32,
         notes=tuple(notes),

@@ -22,7 +22,7 @@ from support.gguf_files import (
 import odt
 from odt.cli.main import main
 from odt.core.export.language_model import halves, neighbors
-from odt.core.formats.gguf.reader import ENTRY, parse_gguf
+from odt.core.formats.gguf.reader import ENTRY, GgufTensor, parse_gguf
 from odt.core.formats.reader import read_model
 from odt.errors import OdtError
 
@@ -55,6 +55,30 @@ def test_logits_are_those_of_the_formulas(code: str, tied: bool, tmp_path: Path)
     for k in range(len(x)):
         expected = llama_logits(weights, x[k])
         assert abs(y[k] - expected).max() < 1e-5 * abs(expected).max()
+
+
+def test_logits_of_blocks_are_those_of_the_formulas(tmp_path: Path) -> None:
+    data = tiny_llama()
+    file = parse_gguf(memoryview(data), "m.gguf")
+    weights = {name: values_of(tensor) for name, tensor in file.tensors.items()}
+    x = tokens()
+    y = odt.predict(convert(data, tmp_path), x)
+    for k in range(len(x)):
+        expected = llama_logits(weights, x[k])
+        assert abs(y[k] - expected).max() < 1e-5 * abs(expected).max()
+
+
+def values_of(tensor: GgufTensor) -> Any:
+    """The values of a tensor: d q of Q8_0, d q + m of Q4_1, of which low bits come first."""
+    kind, data = tensor.kind, tensor.data
+    if kind.name == "F32":
+        return data.view("<f4").reshape(tensor.shape)
+    blocks = data.reshape(-1, kind.nbytes)
+    d = blocks[:, :2].copy().view("<f2").astype(np.float64)
+    if kind.name == "Q8_0":
+        return (d * blocks[:, 2:].view(np.int8)).reshape(tensor.shape)
+    m, q = blocks[:, 2:4].copy().view("<f2").astype(np.float64), blocks[:, 4:]
+    return (d * np.concatenate((q & 15, q >> 4), axis=1) + m).reshape(tensor.shape)
 
 
 def test_blocks_keep_their_bytes(tmp_path: Path) -> None:
