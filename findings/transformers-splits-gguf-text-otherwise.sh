@@ -40,6 +40,7 @@ folder, name = os.path.split(path)
 tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
 options = xllamacpp.CommonParams()
 options.model.path, options.n_ctx, options.warmup = path, 64, False
+options.n_parallel, options.cpuparams.n_threads = 1, 1
 options.hostnames = ["127.0.0.1"]
 server = xllamacpp.Server(options)
 differs = True
