@@ -113,9 +113,11 @@ def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
     return bind(row.outputs, node.outputs)
 
 
-def expand(names: Sequence[str], names_present: Mapping[str, object]) -> list[str]:
+def expand(names: Sequence[str], names_present: Mapping[str, object]) -> Sequence[str]:
     """Expands a kernel's reads or writes: drops absent names, replaces `xs*` by xs0, xs1, …."""
     parsed = names_of(tuple(names))
+    if not (parsed.several or parsed.optional):
+        return parsed.plain
     if not parsed.several:
         return [n for n in parsed.plain if n in names_present or n not in parsed.optional]
     expanded: list[str] = []

@@ -133,6 +133,7 @@ class Plans:
         self._files = mapped_files(t.data for t in self.graph.tensors)
         self._plans: dict[tuple[Computation, int], Plan] = {}
         self._placed: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+        self._several: dict[tuple[int, int | None, int | None], int] = {}
         self._in_sums: dict[tuple[Computation, int, frozenset[str]], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
 
@@ -144,6 +145,13 @@ class Plans:
     def of(self, graphs: LoweredGraphs) -> "Plans":
         """Returns new plans of a graph with the same tensors, whose weights are stored alike."""
         return Plans(graphs, self.stored, self.integers)
+
+    def several_samples(self, batch: int, micro_batch: int | None, workers: int | None) -> int:
+        """Returns the number of samples of the plan from which a schedule is chosen."""
+        key = (batch, micro_batch, workers)
+        if key not in self._several:
+            self._several[key] = several_samples(self.graphs, *key)
+        return self._several[key]
 
     def plan(self, computation: Computation, batch: int) -> Plan:
         """Returns the plan for a number of samples."""
@@ -208,7 +216,7 @@ def usual_plan(
 
     For a model whose batch cannot be split, it is the plan for the batch of the file.
     """
-    samples = several_samples(plans.graphs, batch, micro_batch, workers)
+    samples = plans.several_samples(batch, micro_batch, workers)
     try:
         return plans.plan(training, max(samples, 1))
     except UnsupportedError:
@@ -242,7 +250,8 @@ def usual_schedule(
         plan = by_rows(plan, rows)
         return plan, plan_memory(plan)
 
-    usual = choose_schedule(plans.graphs, batch, plan_at, micro_batch, workers)
+    several = plans.several_samples(batch, micro_batch, workers)
+    usual = choose_schedule(plans.graphs, batch, plan_at, micro_batch, workers, several)
     # A C program packs weights in each micro-batch, and needs no memory for it.
     packs = usual.micro_batch * usual.workers < batch and other_target() is None
     usual = replace(usual, packs=packs)

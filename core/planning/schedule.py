@@ -213,6 +213,7 @@ def choose_schedule(
     plan_at: Callable[[int], tuple[Plan, MemoryPlan]],
     micro_batch: int | None = None,
     workers: int | None = None,
+    several: int | None = None,
 ) -> Schedule:
     """Chooses m and W.
 
@@ -226,6 +227,7 @@ def choose_schedule(
         plan_at: returns the plan and memory plan for a micro-batch size.
         micro_batch: m; None to choose.
         workers: W; None to choose.
+        several: result of `several_samples`, if it is known.
 
     Raises:
         OptionError: if the given m or W is not possible.
@@ -243,7 +245,7 @@ def choose_schedule(
         _check_whole_batch(batch, micro_batch, workers, "the batch cannot be split", str(e))
         return Schedule(batch, batch, 1, cores, "the model's shapes are only for whole batches")
     try:
-        plan, memory = plan_at(several_samples(graphs, batch, micro_batch, workers))
+        plan, memory = plan_at(several or several_samples(graphs, batch, micro_batch, workers))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
             raise OptionError("micro_batch", "must be 1", micro_batch, str(e)) from None

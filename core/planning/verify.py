@@ -59,13 +59,12 @@ class _Check:
         for k, entry in enumerate(plan.entries):
             if isinstance(entry, Delivery):
                 if entry.call:
-                    self._must_be_intact(entry.call.values(entry.call.reads), entry.call.label)
                     self._apply(entry.call)
                 together.append((k, entry))
                 continue
-            self._deliver(together)
-            together.clear()
-            self._must_be_intact(entry.values(entry.reads), entry.label)
+            if together:
+                self._deliver(together)
+                together.clear()
             self._apply(entry)
             if k == forward_end:
                 self._must_be_intact(plan.read_after_forward, "the end of the forward phase")
@@ -100,22 +99,29 @@ class _Check:
                 self.faults.append(f"{where} reads {name}, which has been partly overwritten")
 
     def _apply(self, call: Call) -> None:
-        """Checks the extents that a call writes against what it reads, and writes them."""
-        roots, places, arrays = self.plan.roots, self.places, call.arrays
-        read_names = [(n, roots.get(arrays[n], arrays[n])) for n in call.reads]
-        reads = [(n, other, places[other]) for n, other in read_names if other in places]
+        """Checks what a call reads, and the extents that it writes, and writes them."""
+        roots, places, arrays, intact = self.plan.roots, self.places, call.arrays, self.intact
+        reads: list[tuple[str, str, Extent]] = []
+        for argument in call.reads:
+            name = roots.get(arrays[argument], arrays[argument])
+            place = places.get(name)
+            if place is not None:
+                reads.append((argument, name, place))
+                if name not in intact:
+                    self._must_be_intact((arrays[argument],), call.label)
         written: list[str] = []
         for argument in (*call.writes, *call.workspace):
             name = roots.get(arrays[argument], arrays[argument])
-            if self.plan.values[name].region is Region.SUM:
+            if name not in places and self.plan.values[name].region is Region.SUM:
                 continue
-            here = places[name]
+            start, stop = here = places[name]
             for read, other, there in reads:
-                allowed = here[0] == there[0] and (argument, read) in call.kernel.may_alias
-                if not allowed and meet(here, there):
+                if start < there[1] and there[0] < stop:
+                    if start == there[0] and (argument, read) in call.kernel.may_alias:
+                        continue
                     self.faults.append(f"{call.label} writes {name} over {other}, which it reads")
             for other in written:
-                if meet(here, self.places[other]):
+                if meet(here, places[other]):
                     self.faults.append(
                         f"{call.label} writes {name} and {other} into the same bytes"
                     )

@@ -35,6 +35,7 @@ from odt.kernels.rows.updatedef import CompiledUpdate
 # Roles of arrays besides the optimizer's slots.
 WEIGHT, AVERAGE, RANGE, STATISTIC = "weight", "ema", "range", "statistic"
 Groups = Mapping[str, Mapping[int, Array]]  # arrays by role and tensor
+ALL = slice(None)  # values of a parameter
 WORK = 2  # tiles of scratch memory for weights that are integers
 
 
@@ -281,7 +282,7 @@ class Parameters:
         rule = self.optimizer.rule if self.optimizer else None
         return bool(rule and rule.compiled) and not (self.average.arrays or self._rows)
 
-    def bind_part(self, i: int, gradient: Array, part: slice) -> Calls:
+    def bind_part(self, i: int, gradient: Array, part: slice = ALL) -> Calls:
         """Returns the compiled update of a part of a parameter's values, after `begin_update`.
 
         Args:
@@ -291,11 +292,11 @@ class Parameters:
         """
         factor = self._rates.get(i, 1.0)
         array, name = self._numbers_of(factor), self._update_name
-        slots = [a[i].reshape(-1, copy=False)[part] for a in self.slots.values()]
+        slots = [a[i] if part is ALL else _flat(a[i])[part] for a in self.slots.values()]
         if i in self._integers:
             bind = self._integers[i].bind_part
             return bind(name, part, gradient, slots, array, i, self.origin)
-        p = self.trained[i].reshape(-1, copy=False)[part]
+        p = self.trained[i] if part is ALL else _flat(self.trained[i])[part]
         return bind_update(name, p, gradient, *slots, numbers=array)
 
     def bind_table(
@@ -358,7 +359,7 @@ class Parameters:
         reals = () if i in self._integers else (p,)
         if rule.compiled is None or not fits_compiled(gradient, *reals):
             return partial(self._apply_rule, i, gradient, owned, work)
-        return self.bind_part(i, gradient, slice(None))
+        return self.bind_part(i, gradient)
 
     def averages(self) -> Mapping[int, Array]:
         """The moving averages, which begin with the first step."""
@@ -460,6 +461,10 @@ class Parameters:
         """Bytes of the optimizer state, with moving averages of the weights."""
         average = sum(a.nbytes for a in self.average.arrays.values())
         return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
+
+
+def _flat(a: Array) -> Array:
+    return a.reshape(-1, copy=False)
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:

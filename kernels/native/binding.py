@@ -45,23 +45,32 @@ def argument_types(name: str) -> tuple[Any, ...]:
     return tuple(types)
 
 
-def slot(a: Any, kind: Any) -> int:
-    """Returns the bits of an operand in the table that a loop in C reads.
+@cache
+def converters(name: str) -> tuple[Callable[[Any], int], ...]:
+    """Returns functions of a kernel's operands to their bits in the table that a loop in C reads.
 
-    Args:
-        a: the operand.
-        kind: ctypes type of the kernel's argument.
-
-    Raises:
-        TypeError: if the operand has another type.
+    They raise a TypeError if the operand has another type.
     """
-    if kind is ctypes.c_void_p and isinstance(a, np.ndarray):
+    usual: dict[Any, Callable[[Any], int]] = {
+        ctypes.c_int64: index,
+        ctypes.c_float: _bits_of_float,
+        ctypes.c_void_p: _address,
+    }
+    return tuple(usual.get(kind) or partial(_reference, kind) for kind in argument_types(name))
+
+
+def _bits_of_float(a: float) -> int:
+    return int.from_bytes(pack_float(a), sys.byteorder)
+
+
+def _address(a: Any) -> int:
+    if isinstance(a, np.ndarray):
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
         return address(a)
-    if kind is ctypes.c_int64:
-        return index(a)
-    if kind is ctypes.c_float:
-        return int.from_bytes(pack_float(a), sys.byteorder)
+    return _reference(ctypes.c_void_p, a)
+
+
+def _reference(kind: Any, a: Any) -> int:
     if a is None:
         return 0
     kind.from_param(a if isinstance(a, ctypes.Array) else ctypes.byref(a))
@@ -192,13 +201,13 @@ def call_of(name: str, operands: Sequence[Any]) -> Calls:
     Raises:
         LibraryError: if the library's kernel has another number of arguments.
     """
-    types = argument_types(name)
-    if len(types) != len(operands):
+    to_bits = converters(name)
+    if len(to_bits) != len(operands):
         raise LibraryError(
-            f"the compiled kernels must be those of this odt, but {name} has {len(types)} "
+            f"the compiled kernels must be those of this odt, but {name} has {len(to_bits)} "
             f"arguments, not {len(operands)}. Install odt again, or set ODT_KERNELS=numpy."
         )
-    bits = [slot(a, kind) for a, kind in zip(operands, types, strict=True)]
+    bits = [convert(a) for convert, a in zip(to_bits, operands, strict=True)]
     return Calls([Call(name, operands, bits)])
 
 

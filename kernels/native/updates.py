@@ -13,6 +13,7 @@ import numpy as np
 from odt.kernels.geometry.quantize import Limits, Quantization
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
+from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import is_available, load
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.updatedef import Rows
@@ -26,7 +27,7 @@ SEED, STEP, SAMPLE = range(3)  # values of the origin of random numbers
 
 def fits_compiled(*arrays: Array) -> bool:
     """Whether compiled calls can sum, round and update these arrays: all must be float32."""
-    return is_available() and all(a.dtype == np.float32 for a in arrays)
+    return is_available() and all(a.dtype == FLOAT for a in arrays)
 
 
 def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Calls:

@@ -25,6 +25,8 @@ def one_line(text: str, limit: int) -> str:
 
 def escaped(text: str) -> str:
     """Returns text with control characters written as Python's escape sequences."""
+    if text.isprintable():
+        return text
     control = {
         ord(c): c.encode("unicode_escape").decode() for c in set(text) if not c.isprintable()
     }

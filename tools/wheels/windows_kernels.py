@@ -105,7 +105,8 @@ class Runner:
     def call_of(self, name: str, operands: Sequence[Any]) -> Callable[[], None]:
         """Replaces binding.call_of."""
         symbol = f"{name}_{library.kernels_in_use()}"
-        bits = list(map(binding.slot, operands, binding.argument_types(name)))
+        converters = binding.converters(name)
+        bits = [to_bits(a) for to_bits, a in zip(converters, operands, strict=True)]
 
         def run() -> None:
             memory = Memory()

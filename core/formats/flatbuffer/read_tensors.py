@@ -116,8 +116,9 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
             f"shape must have at most {MAX_AXES} entries, none below -1, "
             f"but got {len(shape)}: {shape[:8]}, signature {signature[:8]}"
         )
-    sizes = tuple(1 if n < 0 else n for n in shape)
-    if any(n < 0 for n in shape):
+    sizes = shape
+    if min(shape, default=0) < 0:
+        sizes = tuple(1 if n < 0 else n for n in shape)
         signature = tuple(-1 if n < 0 else s for n, s in zip(shape, signature, strict=True))
     schema = table.source.schema
     code = table.number(TensorSlot.TYPE, "b")

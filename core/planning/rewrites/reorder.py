@@ -8,6 +8,7 @@ changes.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Call, Delivery, Plan, Region
@@ -66,7 +67,8 @@ class _Segments:
         touched = zip(self.reads, self.makes, strict=True)
         self.touches = [(reads | makes) & self.sizes.keys() for reads, makes in touched]
         self.maker = {name: k for k, names in enumerate(self.makes) for name in names}
-        self.after: Edges = [set() for _ in plan.entries]
+        # Nodes beside the entries wait, too: see `_hold_updates`.
+        self.after: Edges = [set() for _ in range(self.count + plan.forward_entries)]
         for k, names in enumerate(self.reads):
             for name in names & self.maker.keys():
                 self.after[self.maker[name]].add(k)
@@ -78,20 +80,28 @@ class _Segments:
     def _hold_updates(self) -> None:
         """Makes a delivery wait for all readers of its parameter and of values computed from it.
 
-        Such values may be recomputed.
+        Such values may be recomputed. For each forward call there is a node, which waits for the
+        readers of its results in the backward phase, and for the nodes of those in the forward
+        phase; the delivery waits for the nodes of the parameter's readers.
         """
-        entries, forward = self.plan.entries, self.plan.forward_entries
-        for k, entry in enumerate(entries):
-            if not isinstance(entry, Delivery):
-                continue
-            parameter = self.plan.root(entry.parameter)
-            results: set[str] = {parameter}
-            for c in range(forward):
-                if self.reads[c] & results:
-                    results |= self.makes[c]
-            for c in range(forward, self.count):
-                if c != k and isinstance(entries[c], Call) and self.reads[c] & results:
-                    self.after[c].add(k)
+        forward = self.plan.forward_entries
+        readers: dict[str, list[int]] = {}
+        for c, names in enumerate(self.reads):
+            for name in names:
+                readers.setdefault(name, []).append(c)
+
+        def hold(node: int, names: Iterable[str]) -> None:
+            for c in (c for name in names for c in readers.get(name, ())):
+                if c < forward:
+                    self.after[self.count + c].add(node)
+                elif isinstance(self.plan.entries[c], Call):
+                    self.after[c].add(node)
+
+        for c in range(forward):
+            hold(self.count + c, self.makes[c])
+        for k, entry in enumerate(self.plan.entries):
+            if isinstance(entry, Delivery):
+                hold(k, [self.plan.root(entry.parameter)])
 
     def order(self, *, back: bool) -> list[int]:
         """Returns the order of all entries; each phase is searched from its front or its back."""
@@ -106,36 +116,66 @@ class _Segments:
         """Returns the order of the entries of a phase."""
         following, waiting = self._edges(entries, back)
         users, alive, stays = self._touches(entries, back)
-        ready = [k for k in entries if not waiting[k]]
-        order: list[int] = []
+        touched_by: dict[str, list[int]] = {}
+        for k in entries:
+            for n in self.touches[k]:
+                touched_by.setdefault(n, []).append(k)
+        grown: dict[int, int] = {}  # ready entry → bytes by which it increases the memory alive
+        ready: list[tuple[int, int, int]] = []  # heap of these bytes and of entries, also old ones
 
         def grows(k: int) -> int:
-            """Returns the bytes by which an entry increases the memory alive."""
             names = self.touches[k]
             new = sum(self.sizes[n] for n in names - alive)
             return new - sum(self.sizes[n] for n in names - stays if users[n] == 1)
 
+        def offer(k: int) -> None:
+            grown[k] = grows(k)
+            heappush(ready, (grown[k], -k if back else k, k))
+
+        def release(nodes: Iterable[int]) -> None:
+            released = [k for k in nodes if not waiting[k]]
+            while released:
+                k = released.pop()
+                if k < self.count:
+                    offer(k)
+                else:
+                    released += after(k)
+
+        def after(node: int) -> list[int]:
+            """Returns the nodes that waited for this one last."""
+            for other in following[node]:
+                waiting[other] -= 1
+            return [other for other in following[node] if not waiting[other]]
+
+        release(list(waiting))
+        order: list[int] = []
         while ready:
-            k = min(ready, key=lambda k: (grows(k), -k if back else k))
-            ready.remove(k)
+            nbytes, _, k = heappop(ready)
+            if grown.get(k) != nbytes:
+                continue
+            del grown[k]
             order.append(k)
             for n in self.touches[k]:
                 users[n] -= 1
                 alive.add(n)
-            for other in following[k]:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    ready.append(other)
+            for n in self.touches[k]:
+                for other in touched_by[n]:
+                    if other in grown and grown[other] != grows(other):
+                        offer(other)
+            release(after(k))
         return order[::-1] if back else order
 
     def _edges(self, entries: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
-        """Returns for each entry the entries that wait for it, and the number that it waits for."""
-        following: dict[int, set[int]] = {k: set() for k in entries}
-        for k in entries:
+        """Returns for each node the nodes that wait for it, and the number that it waits for."""
+        nodes = dict.fromkeys(entries)
+        if entries.stop == self.count:
+            nodes |= dict.fromkeys(range(self.count, len(self.after)))
+        following: dict[int, set[int]] = {k: set() for k in nodes}
+        for k in nodes:
             for other in self.after[k]:
-                if other in entries:
+                if other in nodes:
                     following[other if back else k].add(k if back else other)
-        waiting = dict.fromkeys(entries, 0)
+        waiting = dict.fromkeys(nodes, 0)
         for others in following.values():
             for k in others:
                 waiting[k] += 1

@@ -145,3 +145,7 @@ def test_values_with_many_paths_between_them_are_chosen_quickly() -> None:
         y = net.add("MUL", (net.add("SIN", (y,), (1, 40)), net.add("COS", (y,), (1, 40))), (1, 40))
     plan = plan_of(net.graph(y), 4)
     assert all_that_helps(plan)
+    values = TouchedValues(plan)
+    saved = values.first_later.keys() - values.of(plan.losses)
+    replay = Replay(values, {values.maker[v] for v in saved})
+    assert all(replay.least_with(v) <= plan_memory(plan).separate for v in saved)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.networks import Net
 from support.rewriting import GRAPHS, plan_of, stored, trained
 
 from odt.core.planning.memory import plan_memory
@@ -85,3 +86,13 @@ def test_no_weight_changes_before_what_may_be_computed_again() -> None:
     assert any(isinstance(s, Delivery) for s in plan.entries)
     again = recompute(plan, every)  # a plan refuses to read what has been updated
     assert len(again.entries) > len(plan.entries)
+
+
+def test_the_dependencies_of_deep_models_grow_with_their_layers() -> None:
+    net = Net()
+    y = net.input(1, 8)
+    for _ in range(100):
+        y = net.dense(y, 8)
+    segments = _Segments(plan_of(net.graph(y), 4))
+    assert sum(map(len, segments.after)) < 5 * len(segments.after)
+    assert sorted(segments.order(back=True)) == list(range(segments.count))
