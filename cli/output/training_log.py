@@ -13,12 +13,13 @@ from odt.cli.options.train_options import TrainOptions
 from odt.cli.output import report
 from odt.cli.output.next_steps import next_steps
 from odt.cli.output.spelling import spell
+from odt.core.options.training_options import BF16
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
 from odt.kernels.loss_text import loss_label
 from odt.kernels.native.library import describe_kernels
 from odt.progress import clear_bars
-from odt.training.memory_text import memory_block, trained_line
+from odt.training.memory_text import memory_block, precision_line, trained_line
 from odt.training.progress_bar import ProgressBar
 
 
@@ -89,6 +90,8 @@ class TrainingLog(ProgressBar):
             click.echo(describe_kernels())
         if options.selects:
             click.echo(trained_line(core.parameters.trained.values()))
+        if core.info.precision == BF16:
+            click.echo(precision_line(core.plan))
         click.echo(spell(memory_block(core.memory(), core.runtime.schedule)))
         if session.memory_budget is not None and core.predicted is not None:
             click.echo(report.budget_line(core.predicted, core.process, session.memory_budget))

@@ -38,6 +38,7 @@ REDUCTIONS = ("sum_over_batch_size", "sum")
 BATCH_NORMS = FIXED, BATCH = ("fixed", "batch")  # statistics of batch normalization
 # Ranges of quantized activations that move: none, all but the model's outputs, all.
 QUANT_RANGES = FILE, FOLLOW, FOLLOW_ALL = ("file", "follow", "follow-all")
+PRECISIONS = FLOAT32, BF16 = ("float32", "bf16")  # of the factors of products
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,16 @@ class StepOptions:
         "batch: with those of each batch, towards which those of the file move.",
         stored=CHECKPOINT,
         shown_default=FIXED,
+    )
+    precision: str = option(
+        FLOAT32,
+        Word(PRECISIONS),
+        OPTIMIZER,
+        "Precision of the factors of products in training. bf16: layers and matrix products round "
+        "them to bfloat16; weights, activations and sums stay float32. Needs a processor with "
+        "AVX512_BF16.",
+        stored=CHECKPOINT,
+        shown_default=FLOAT32,
     )
     qas: bool = option(
         False,

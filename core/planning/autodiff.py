@@ -66,6 +66,7 @@ def training_plan(
     dropout: Sequence[tuple[int, float]] = (),
     backward: bool = True,
     outputs: bool = False,
+    bf16: bool = False,
 ) -> Plan:
     """Plans the computation of losses and of the gradient of their sum.
 
@@ -79,13 +80,15 @@ def training_plan(
             layer's input become 0; ignored without backward.
         backward: whether to compute gradients; False plans the losses only.
         outputs: whether to compute the model's outputs too, for a metric.
+        bf16: whether the factors of products are rounded to bfloat16.
     """
     graph = with_batch_statistics(graph) if backward else graph
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
         dropped, masks = add_dropout(graph, dict(dropout))
-    builder = _Builder(dropped, trainable if backward else frozenset(), only, sparse, masks)
+    trained = trainable if backward else frozenset()
+    builder = _Builder(dropped, trained, only, sparse, masks, bf16=bf16)
     return builder.finish(graph.outputs if outputs else (), losses, nodes_mixing_batch(graph))
 
 
@@ -115,6 +118,8 @@ class _Builder:
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
         masks: Sequence[Mask] = (),
+        *,
+        bf16: bool = False,
     ) -> None:
         self.graph = graph
         self.masks = tuple(masks)
@@ -130,6 +135,7 @@ class _Builder:
         self.arrays: dict[tuple[int, ...], dict[str, str]] = {}
         self.centered: set[int] = set()
         self._has_compiled = is_available()
+        self._bf16 = bf16
         self.losses: list[str] = []
         self.targets: list[str] = []
         self.scales: list[str] = []
@@ -271,6 +277,8 @@ class _Builder:
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
         compiled = kernel.compiled if self._has_compiled else None
+        if compiled is not None and self._bf16 and compiled.bf16 is not None:
+            compiled = compiled.bf16 if compiled.bf16.fits(attrs, specs) else compiled
         if compiled is not None and not compiled.fits(attrs, specs):
             compiled = None
         scratch = (compiled or kernel).workspace(attrs, specs)

@@ -43,6 +43,7 @@ class Computation:
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are computed.
         rows: whether what metrics read of rows will do instead, if this saves memory.
+        bf16: whether the factors of products are rounded to bfloat16.
         begin: tensors used instead of the model's inputs; empty for the inputs.
         end: tensors used instead of the model's outputs; empty for the outputs.
     """
@@ -55,6 +56,7 @@ class Computation:
     backward: bool = False
     outputs: bool = False
     rows: bool = False
+    bf16: bool = False
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
@@ -90,6 +92,7 @@ class Computation:
             sparse=self.sparse,
             dropout=self.dropout,
             backward=self.backward,
+            bf16=self.bf16,
         )
         specs = (lowered.tensors[loss.tensor].spec for loss in self.losses)
         if not any(map(Loss.may_be_chunked, self.losses, specs)):

@@ -94,6 +94,12 @@ class Call:
         """The values to which the kernel is bound."""
         return tuple(self.arrays.values())
 
+    @property
+    def rounds(self) -> bool:
+        """Whether the factors of a product are rounded to bfloat16."""
+        forms = self.kernel.compiled
+        return self.compiled is not None and forms is not None and self.compiled is forms.bf16
+
     def values(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the values to which names of the kernel are bound."""
         return tuple([self.arrays[n] for n in names])

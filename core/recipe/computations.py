@@ -10,7 +10,7 @@ from odt.core.model.graph import Graph, Tensor, has_ranges
 from odt.core.model.packed_integers import packed_bits
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
-from odt.core.options.training_options import BATCH, FILE
+from odt.core.options.training_options import BATCH, BF16, FILE
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.stored_weights import can_store
 from odt.core.planning.trainable import trainable_tensors
@@ -70,8 +70,9 @@ def training_and_validation(
         backward=True,
         outputs=outputs or (info.quant_ranges != FILE and has_ranges(graphs.graph)),
         rows=rows,
+        bf16=info.precision == BF16,
     )
-    return training, replace(training, losses=losses, backward=False, outputs=True)
+    return training, replace(training, losses=losses, backward=False, outputs=True, bf16=False)
 
 
 def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo) -> Plans:

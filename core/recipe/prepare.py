@@ -15,8 +15,10 @@ from odt.core.model.runtime_rules import litert_note
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import (
     BATCH,
+    BF16,
     FILE,
     FIXED,
+    FLOAT32,
     RECIPE_OPTIONS,
     RESOLVED_OPTIONS,
     TRAINING_OPTIONS,
@@ -46,6 +48,7 @@ from odt.core.recipe.training_outputs import describe_left_out, with_class_numbe
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError, UnsupportedError
 from odt.kernels.loss_text import canonical_loss, parse_loss
+from odt.kernels.native.library import lacks_bf16
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.schedule_text import parse_schedule
 
@@ -248,6 +251,8 @@ def prepare(
         _check_quantized(model, "quant_ranges")
     if where["ema"] == "default" and not info.qas and has_quantized_activations(model):
         info = replace(info, ema=EMA)
+    if info.precision == BF16 and (why := lacks_bf16()):
+        raise OptionError("precision", f"must be {FLOAT32} here", BF16, why)
     if info.qas:
         _check_qas(model, info)
         lowered = with_weights_as_integers(lowered, info)

@@ -169,6 +169,8 @@ class Program:
                 lines.append(f"deliver {gradient} to {entry.parameter}{entry.form}")
             elif k not in self._covered:
                 how = "compiled" if entry.compiled else "NumPy"
+                if entry.rounds:
+                    how = "compiled, bf16"
                 if k in self._fused:
                     after = self.plan.entries[self._fused[k][0]]
                     assert isinstance(after, Call), "only calls are fused"

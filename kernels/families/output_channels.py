@@ -40,6 +40,15 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
         np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")  # other modes allocate a buffer
         kernel.run(attrs, dy=dy_chosen, **arrays)
 
+    def narrowed_form(form: Compiled) -> Compiled:
+        return Compiled(
+            _bound(form, channels),
+            lambda attrs, specs: form.fits(attrs, narrow(specs)),
+            workspace(form),
+            prepare(form),
+            bf16=form.bf16 and narrowed_form(form.bf16),
+        )
+
     compiled = kernel.compiled
     return Kernel(
         run,
@@ -47,13 +56,7 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
         kernel.writes,
         workspace(kernel),
         prepare=prepare(kernel),
-        compiled=compiled
-        and Compiled(
-            _bound(compiled, channels),
-            lambda attrs, specs: compiled.fits(attrs, narrow(specs)),
-            workspace(compiled),
-            prepare(compiled),
-        ),
+        compiled=compiled and narrowed_form(compiled),
     )
 
 

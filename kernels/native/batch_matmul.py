@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from odt.kernels.native import dense
+from odt.kernels.native.bf16 import pays, rounded_workspace, with_bf16
 from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT, VECTOR
 from odt.kernels.native.library import limit
@@ -132,8 +133,20 @@ def compiled_product(result: str, geometry: Prepare) -> Compiled:
             a, dy = arrays["a"], arrays["dy"]
             left, right = (dy, a) if attrs.adj_y else (a, dy)
             dw = arrays["db"].reshape(arrays["db"].shape[-2:], copy=False)
-            return dense.grad_w(attrs, dy=left, x=right, dw=dw, scratch=arrays["scratch"])
+            scratch, rounded = arrays.get("scratch"), arrays.get("rounded")
+            return dense.grad_w(attrs, dy=left, x=right, dw=dw, scratch=scratch, rounded=rounded)
         left, right = (arrays[n] for n, _ in factors(attrs, result))
+        if "rounded" in arrays:
+            return bind("matmul_bf16", shape, left, right, arrays[result], arrays["rounded"])
         return bind("matmul", shape, left, right, arrays[result], arrays.get("panel"))
 
-    return Compiled(to_call, fits, workspace, prepare)
+    def rounds(attrs: Attrs, s: Specs) -> bool:
+        if not fits(attrs, s):
+            return False
+        g = matmul_shape(result, factors(attrs, result), shapes(attrs, s))
+        return pays(g.rows, g.depth, g.columns)
+
+    def rounded(attrs: Attrs, s: Specs) -> Specs:
+        return rounded_workspace()
+
+    return with_bf16(Compiled(to_call, fits, workspace, prepare), rounds, rounded)

@@ -3,8 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
+from odt.kernels.geometry.conv_geometry import (
+    Axes,
+    ConvAttrs,
+    Pairs,
+    back_geometry,
+    geometry,
+    groups_of,
+)
 from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.native.bf16 import pairs, pays, rounded_workspace, with_bf16
 from odt.kernels.native.binding import Calls, bind, in_order, one_loop
 from odt.kernels.native.float32 import FLOAT, TILE_WINDOWS, VECTOR, is_float32
 from odt.kernels.native.library import kernels_in_use, limit
@@ -14,6 +22,7 @@ from odt.kernels.rows.opdef import (
     PACKED,
     PACKS,
     Array,
+    Attrs,
     Clamp,
     Compiled,
     ReluMask,
@@ -105,20 +114,25 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
     tiles: Array | None = None,
+    rounded: Array | None = None,
     packing: str = "",
 ) -> Callable[[], None]:
     """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c.
 
     If the panel has no memory for all units, there is a call for each part of them. With workspace
-    for tiles, y is computed in tiles. See `Compiled` for `packing`.
+    for tiles, y is computed in tiles, and with `rounded`, x and w are rounded to bfloat16: see
+    src/bf16.c. See `Compiled` for `packing`.
     """
     mask_input, epilogue = epilogue_of(clamp, relu_mask, packing)
+    name, scratch = ("correlate", ()) if rounded is None else ("correlate_bf16", (rounded,))
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
+    if rounded is not None:
+        depth = pairs(depth)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes
     if tiles is not None:
         panel, walk, most = tiles, tiled(walk), walk.units
     if most >= walk.units:
-        return bind("correlate", x, w, b, mask_input, y, panel, walk, *epilogue)
+        return bind(name, x, w, b, mask_input, y, panel, *scratch, walk, *epilogue)
 
     def part(first: int) -> Calls:
         filters = w.reshape(-1)[first * walk.unit_stride :]
@@ -126,7 +140,7 @@ def correlate(
             a if a is None else a.reshape(-1)[first:] for a in (b, mask_input, y)
         )
         windows = units_of(walk, min(most, walk.units - first))
-        return bind("correlate", x, filters, bias, mask, results, panel, windows, *epilogue)
+        return bind(name, x, filters, bias, mask, results, panel, *scratch, windows, *epilogue)
 
     return one_loop(map(part, range(0, walk.units, most)))
 
@@ -140,9 +154,16 @@ def filter_sums(
     walk: WindowWalk,
     first: int,
     adds: Array | None,
+    rounded: Array | None = None,
 ) -> Calls:
-    """Computes the gradient of filters, from unit `first` on as many as dw has."""
+    """Computes the gradient of filters, from unit `first` on as many as dw has.
+
+    With `rounded`, dy and x are rounded to bfloat16.
+    """
     windows = units_of(walk, len(dw))
+    if rounded is not None:
+        dy = dy.reshape(-1)[first:]
+        return bind("filter_sums_bf16", dy, x, dw, db, rounded, windows, adds)
     return bind("filter_sums", dy.reshape(-1)[first:], x, dw, db, scratch, windows, adds)
 
 
@@ -231,23 +252,74 @@ def grad_w(
     db: Array | None = None,
     first: int = 0,
     adds: Array | None = None,
+    rounded: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
     if tiles is not None:
         scratch, walk = tiles, tiled(walk)
-    return filter_sums(dy, x, dw, db, scratch, walk, first, adds)
+    return filter_sums(dy, x, dw, db, scratch, walk, first, adds, rounded)
 
 
-FORWARD = Compiled(
-    forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}), packed=packed
+def rounds(result: str) -> Callable[[ConvAttrs, Specs], bool]:
+    """Makes the test whether rounding the factors of a product takes less time than it saves.
+
+    Tiles of 2×2 results save about as much, without rounding.
+
+    Args:
+        result: y, dx or, for the gradient by w, dy.
+    """
+
+    def rounds(attrs: ConvAttrs, s: Specs) -> bool:
+        units, *_, channels = s["w"].shape
+        depth, columns = (units, channels) if result == "dx" else (channels, units)
+        sizes = s[result].size // columns, s["w"].size // units // channels * depth, columns
+        if not is_float32(s) or groups_of(s) > 1:
+            return False
+        return pays(*sizes) and not in_tiles(attrs, s["w"], s[result])
+
+    return rounds
+
+
+def rounded_filter(attrs: Attrs, s: Specs) -> Specs:
+    return rounded_workspace()
+
+
+def rounded_forward(attrs: ConvAttrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape[0], s["w"].size // s["w"].shape[0]
+    return {**panel_workspace(pairs(depth), units), **rounded_workspace()}
+
+
+def rounded_packed(attrs: ConvAttrs, s: Specs) -> TensorSpec | None:
+    units = s["w"].shape[0]
+    return packed_weights(pairs(s["w"].size // units), units)
+
+
+def rounded_back(attrs: ConvAttrs, s: Specs) -> Specs:
+    depth = s["w"].size // s["w"].shape[3]
+    return {**panel_workspace(pairs(depth), s["w"].shape[3]), **rounded_workspace()}
+
+
+FORWARD = with_bf16(
+    Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}), packed=packed),
+    rounds("y"),
+    rounded_forward,
+    rounded_packed,
 )
-GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(
-    grad_w,
-    fits,
-    filter_workspace,
-    geometry,
-    takes=frozenset({"bias_gradient"}),
-    in_blocks=True,
-    in_sums=True,
+GRAD_X = with_bf16(
+    Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"})),
+    rounds("dx"),
+    rounded_back,
+)
+GRAD_W = with_bf16(
+    Compiled(
+        grad_w,
+        fits,
+        filter_workspace,
+        geometry,
+        takes=frozenset({"bias_gradient"}),
+        in_blocks=True,
+        in_sums=True,
+    ),
+    rounds("dy"),
+    rounded_filter,
 )

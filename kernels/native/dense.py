@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from odt.kernels.native import window_walk
+from odt.kernels.native.bf16 import pairs, pays, rounded_workspace, with_bf16
 from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import (
     correlate,
@@ -78,13 +79,16 @@ def forward(
     b: Array | None = None,
     panel: Array | None = None,
     clamp: Clamp | None = None,
+    rounded: Array | None = None,
     packing: str = "",
 ) -> Callable[[], None]:
     units, depth = w.shape
     rows = x.size // depth
     if panel is not None:
         windows = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
-        return correlate(x, w, y, panel, windows, b=b, clamp=clamp, packing=packing)
+        return correlate(
+            x, w, y, panel, windows, b=b, clamp=clamp, rounded=rounded, packing=packing
+        )
     clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
     return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
@@ -102,10 +106,11 @@ def grad_x(
     dx: Array,
     panel: Array | None = None,
     relu_mask: ReluMask | None = None,
+    rounded: Array | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
     back = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
-    return correlate(dy, w, dx, panel, back, relu_mask=relu_mask)
+    return correlate(dy, w, dx, panel, back, relu_mask=relu_mask, rounded=rounded)
 
 
 def filter_workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -119,23 +124,64 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    scratch: Array,
+    scratch: Array | None = None,
     db: Array | None = None,
     first: int = 0,
     adds: Array | None = None,
+    rounded: Array | None = None,
 ) -> Callable[[], None]:
     depth = dw.shape[1]
     windows = walk(x.size // depth, depth, dy.shape[-1], depth_stride=1, unit_stride=depth)
-    return filter_sums(dy, x, dw, db, scratch, windows, first, adds)
+    return filter_sums(dy, x, dw, db, scratch, windows, first, adds, rounded)
 
 
-FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}), packed=packed)
-GRAD_X = Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(
-    grad_w,
-    fits,
-    filter_workspace,
-    takes=frozenset({"bias_gradient"}),
-    in_blocks=True,
-    in_sums=True,
+def rounds(attrs: Attrs, s: Specs) -> bool:
+    """Whether rounding the factors of a product takes less time than it saves.
+
+    With few rows, a product takes as long as reading its weights.
+    """
+    depth = s["w"].shape[1]
+    rows = s["x"].size // max(depth, 1)
+    return is_float32(s) and has_many_rows(s) and pays(rows, *s["w"].shape)
+
+
+def rounded_forward(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return {**panel_workspace(pairs(depth), units), **rounded_workspace()}
+
+
+def rounded_packed(attrs: Attrs, s: Specs) -> TensorSpec | None:
+    units, depth = s["w"].shape
+    return packed_weights(pairs(depth), units)
+
+
+def rounded_back(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return {**panel_workspace(pairs(units), depth), **rounded_workspace()}
+
+
+def rounded_filter(attrs: Attrs, s: Specs) -> Specs:
+    return rounded_workspace()
+
+
+FORWARD = with_bf16(
+    Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}), packed=packed),
+    rounds,
+    rounded_forward,
+    rounded_packed,
+)
+GRAD_X = with_bf16(
+    Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"})), rounds, rounded_back
+)
+GRAD_W = with_bf16(
+    Compiled(
+        grad_w,
+        fits,
+        filter_workspace,
+        takes=frozenset({"bias_gradient"}),
+        in_blocks=True,
+        in_sums=True,
+    ),
+    rounds,
+    rounded_filter,
 )

@@ -19,6 +19,7 @@ from odt.kernels.rows.opdef import Attrs, Compiled, Kernel, Specs
 
 NOT_BUILT = "No kernels were compiled when odt was installed"
 CHOSEN = "ODT_KERNELS says so"
+BF16_SET = "avx512"  # the instruction set of src/bf16.c
 REMEDY = "for faster training install a C compiler, then odt again without pip's cache"
 
 
@@ -205,6 +206,16 @@ def run_flushed(task: Callable[[], object]) -> None:
         task()
     finally:
         library.restore_float_mode(before)
+
+
+def lacks_bf16() -> str:
+    """Returns why the kernels in use cannot multiply bfloat16; empty if they can."""
+    library, kernels = load(), kernels_in_use()
+    if other_target() is not None:
+        return "Compiled programs compute in float32."
+    if library is None or not library.has_bf16():
+        return "This processor lacks AVX512_BF16, or odt was compiled without it."
+    return "" if kernels == BF16_SET else f"Only the kernels {BF16_SET} have it, not {kernels}."
 
 
 def compiled_of(kernel: Kernel, attrs: Attrs, specs: Specs) -> Compiled | None:

@@ -212,6 +212,8 @@ class Compiled:
             call: whether the gradient is added to what dw holds.
         divides: whether a call often reads weights that are too large for a core's cache: threads
             that divide them are then faster than workers that each read all of them.
+        bf16: form that rounds the factors of products to bfloat16, for processors that multiply
+            these faster.
     """
 
     bind: Callable[..., Callable[[], None]]
@@ -223,6 +225,7 @@ class Compiled:
     packed: Callable[[Attrs, Specs], TensorSpec | None] = never_packed
     in_sums: bool = False
     divides: Callable[[Attrs, Specs], bool] = never
+    bf16: "Compiled | None" = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def test_too_little_ram_is_refused_with_the_least_that_is_needed(tmp_path: Path)
 
 
 def test_the_stack_of_all_kernels_is_known() -> None:
-    kernels = (n for n in exports().kernels if n != "map")
+    kernels = (n for n in exports().kernels if n != "map" and not n.endswith("_bf16"))
     assert {source_of(name) for name in kernels} - {"team.c"} == {*STACK}
 
 

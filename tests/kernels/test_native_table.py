@@ -137,7 +137,8 @@ def test_functions_of_one_instruction_set_are_side_by_side() -> None:
     loaded: Any = library.load()
     places = []
     for which in library.instruction_sets():
-        kernels = (getattr(loaded, f"{name}_{which}") for name in library.exports().kernels)
+        names = (n for n in library.exports().kernels if not n.endswith("_bf16"))
+        kernels = (getattr(loaded, f"{name}_{which}") for name in names)
         each = [ctypes.cast(kernel, ctypes.c_void_p).value or 0 for kernel in kernels]
         places.append((min(each), max(each)))
     places.sort()

@@ -11,7 +11,7 @@ from wheels.platforms import Platform, kernel_names
 lief.logging.disable()  # it warns of each empty section
 
 PROCESS = {
-    *("exports", "instruction_sets", "set_threads"),
+    *("exports", "instruction_sets", "set_threads", "has_bf16", "use_bf16_pairs"),
     *("flush_subnormals", "restore_float_mode"),
 }
 POSIX = {"watch_mapped", "forget_mapped"}

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from odt.kernels.native.library import BF16_SET
+
 SOURCES = Path(__file__).parents[2] / "kernels" / "native" / "src"
 
 
@@ -69,4 +71,5 @@ def kernel_names(sets: Iterable[str]) -> set[str]:
     names = set(re.findall(r"^KERNEL\((\w+)", listed, re.MULTILINE))
     maps = (SOURCES / "elementwise_maps.h").read_text(encoding="utf-8")
     names |= {f"map_{name}" for name in re.findall(r"^MAP\((\w+)", maps, re.MULTILINE)}
-    return {f"{name}_{instructions}" for name in names for instructions in sets}
+    every = {f"{name}_{instructions}" for name in names for instructions in sets}
+    return {n for n in every if "_bf16_" not in n or n.endswith(BF16_SET)}

@@ -42,6 +42,12 @@
 #ifndef COPIES
 #define COPIES 256 /* elements of an input that an elementwise kernel copies at once */
 #endif
+#ifndef BF16_DEPTH
+#define BF16_DEPTH 256 /* the same of a product of bfloat16 */
+#endif
+#ifndef BF16_COLUMNS
+#define BF16_COLUMNS 256 /* columns of a block of such a product: a multiple of a tile's */
+#endif
 #ifndef TILE_BYTES
 #define TILE_BYTES 32768 /* of gathered windows of bytes; windows are at most so long */
 #endif
@@ -54,6 +60,9 @@
 #else
 #define BASE_IN_TILES 0
 #endif
+/* Scratch of a part of a product of bfloat16: rows, which may become floats, and columns. */
+#define BF16_LEFT (ROW_BLOCK * (BF16_DEPTH + MAX_LANES))
+#define BF16_SCRATCH (BF16_LEFT + BF16_COLUMNS * BF16_DEPTH / 2)
 #define MAX_TAPS 64       /* taps of a window */
 #define MAX_RANK 6        /* axes of an elementwise kernel */
 #define MAX_INPUTS 3      /* inputs of an elementwise kernel */
@@ -144,6 +153,8 @@ typedef struct {
 
 /* Functions that concern the whole process. */
 const char *instruction_sets(void);
+int has_bf16(void); /* whether the processor and this library have the kernels of bf16.c */
+void use_bf16_pairs(int use); /* whether they use dot products, or multiply-adds of floats */
 void set_threads(int count);
 
 /* Runs calls in order. */

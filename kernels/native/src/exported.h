@@ -24,6 +24,19 @@ KERNEL(grouped_filter_sums,
        (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
         float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
         const window_walk *walk, const int64_t *adds /* (1) */))
+/* bf16.c, for one instruction set. The panel holds the rounded weights in whole vectors, scratch
+   BF16_SCRATCH values for each of PANEL_PARTS. */
+KERNEL(correlate_bf16,
+       (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
+        const float *bias /* (O) */, const float *relu_mask /* as y */,
+        float *y /* (N, OH, OW, O) */, float *panel, float *scratch, const window_walk *walk,
+        int64_t clamp, float lo, float hi, int64_t packing /* 0, PACKS or PACKED */))
+KERNEL(filter_sums_bf16, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
+                          float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
+                          const window_walk *walk, const int64_t *adds /* (1) */))
+KERNEL(matmul_bf16, (const matmul_shape *shape, const float *left /* (…, rows, depth) */,
+                     const float *right /* (…, depth, columns) */,
+                     float *y /* (…, rows, columns) */, float *scratch))
 
 /* integer_body.h. start, m and weight_zeros are rounded up to 16 values, as is O in the weights of
    products. */

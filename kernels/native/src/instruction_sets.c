@@ -3,12 +3,14 @@
    empty. */
 
 #include "abi.h"
+#include "bf16.h"
 #include "integer.h"
 #include "target.h"
 
 #ifdef __x86_64__
 
 #include <cpuid.h>
+#include <string.h>
 
 /* What the operating system saves of the registers when it switches threads. */
 static uint32_t saved_state(void) {
@@ -49,6 +51,26 @@ const char *instruction_sets(void) { return getauxval(AT_HWCAP) & 1 << 12 ? "bas
 #else
 
 const char *instruction_sets(void) { return "base"; }
+
+#endif
+
+#if HAS_BF16
+
+int has_bf16(void) {
+  uint32_t a, b, c, d;
+  return strstr(instruction_sets(), "avx512") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+         has(a, 1 << 5);
+}
+
+int has_fast_bf16(void) {
+  uint32_t a, b, c, d;
+  return !__get_cpuid(0, &a, &b, &c, &d) || b != signature_INTEL_ebx;
+}
+
+#else
+
+int has_bf16(void) { return 0; }
+void use_bf16_pairs(int use) { (void)use; }
 
 #endif
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from odt.core.planning.plan import Call, Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.results import MemoryReport
@@ -12,6 +13,14 @@ from odt.text import plural
 def trained_line(trained: Collection[Array | TensorSpec]) -> str:
     """Formats the number of parameters that train."""
     return f"trains: {sum(t.size for t in trained):,} parameters in {len(trained)} tensors"
+
+
+def precision_line(plan: Plan) -> str:
+    """Formats how many products round their factors to bfloat16."""
+    calls = [e for e in plan.entries if isinstance(e, Call)]
+    products = [c for c in calls if c.kernel.compiled and c.kernel.compiled.bf16]
+    rounding = sum(c.rounds for c in products)
+    return f"precision: bf16 in {rounding} of {len(products)} products of layers and matrices"
 
 
 def memory_block(memory: MemoryReport, schedule: Schedule) -> str:

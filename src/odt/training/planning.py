@@ -15,6 +15,7 @@ from odt.core.data.split import split_last
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.options.training_options import BF16
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast
@@ -41,7 +42,7 @@ from odt.training import plan_text as text
 from odt.training.board_times import costs_on
 from odt.training.boards import Board, find_board
 from odt.training.fitting import most_untrained
-from odt.training.memory_text import describe_cache
+from odt.training.memory_text import describe_cache, precision_line
 from odt.training.run_time import RunSize, RunTime, Tuning, measured_time, run_time
 from odt.training.session import EXPORTED, Session, process_nbytes
 from odt.training.teacher import outputs_nbytes
@@ -166,6 +167,7 @@ class MemoryForecast:
             *([left_out] if left_out else []),
             *text.describe_schedule(forecast),
             *text.describe_ranges(forecast.plan, info.quant_ranges),
+            *([precision_line(forecast.plan)] if info.precision == BF16 else []),
             *text.describe_memory(forecast, info, details.reserves, cache, self.process),
             *text.describe_savings(saved),
             *text.describe_peak(forecast.running),

@@ -15,4 +15,5 @@ class StepKeywords(TypedDict, total=False):
     ema: float | None
     quant_ranges: Literal["file", "follow", "follow-all"] | None
     batch_norm: Literal["fixed", "batch"] | None
+    precision: Literal["float32", "bf16"] | None
     qas: bool | None

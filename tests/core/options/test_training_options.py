@@ -33,6 +33,7 @@ from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.training_options import STEP_OPTIONS
 from odt.errors import OptionError
 from odt.federated.flower.settings import KEYS
+from odt.kernels.native.library import lacks_bf16
 
 MODEL = MLP_SM / "model.circle"
 ROWS = pytest.mark.parametrize(("name", "row"), STEP_OPTIONS.items(), ids=STEP_OPTIONS)
@@ -42,6 +43,8 @@ REFUSED = {  # options of other models than MODEL → what the error says
     "qas": INTEGERS,
     "batch_norm": "must be fixed for a model without BatchNormalization",
 }
+if lacks_bf16():
+    REFUSED["precision"] = "must be float32 here"
 EARLIER = ROOT / "tests/written_by_db08282"
 
 
