@@ -23,6 +23,7 @@
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
 #              ONLY=detectors detectors on boxes, judged by pycocotools and LiteRT; FOMO=FILE a grid;
 #              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
+#              ONLY=language_adapters its adapters, trained, in llama.cpp and PEFT;
 #              ONLY=language a language model of llama.cpp: its tokens, and transformers' logits;
 #              ONLY=low_bits files of LiteRT's quantizer with weights of 2 and 4 bits, trained;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
@@ -70,7 +71,7 @@ else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
 else ifeq ($(ONLY),low_bits)
 accept: .venv/quantizer/ready
-else ifeq ($(ONLY),language)
+else ifneq ($(filter $(ONLY),language language_adapters),)
 accept: .venv/language/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
