@@ -40,6 +40,7 @@ from odt.core.model.dequantize import (
     FLOAT32,
     DequantizedGraph,
     dequantize_weights,
+    integer_decoder,
     weight_quantization,
 )
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
@@ -96,9 +97,16 @@ def real_graph(model: Model) -> DequantizedGraph:
     return DequantizedGraph(graph, stored, frozenset(activations), builder.ranges)
 
 
-def _real(tensor: Tensor, quantization: Quantization) -> Tensor:
-    """Returns a constant of integers as the real numbers that they represent."""
+def _real(tensor: Tensor, quantization: Quantization, *, weight: bool) -> Tensor:
+    """Returns a constant of integers as the real numbers that they represent.
+
+    The data of a large weight stay integers.
+    """
     assert tensor.data is not None
+    decoder = integer_decoder(tensor, quantization) if weight else None
+    if decoder is not None and tensor.spec.dtype.itemsize == 1:
+        spec = TensorSpec(tensor.spec.shape, FLOAT32)
+        return replace(tensor, spec=spec, quantized=False, decoder=decoder)
     values = dequantize(tensor.data, quantization)
     values.flags.writeable = False
     return replace(tensor, spec=TensorSpec(values.shape, FLOAT32), data=values, quantized=False)
@@ -196,7 +204,7 @@ class _Builder:
             if not is_bias:
                 stored = weight_quantization(self._model.graph.tensors[i], quantization)
             formula = tensor.formula or i in self._zeros
-            real = _real(tensor, quantization)
+            real = _real(tensor, quantization, weight=not is_bias)
             self._tensors[i] = replace(real, formula=formula, quantization=stored)
             self.stored[i] = i
 
@@ -205,7 +213,7 @@ class _Builder:
         alone = {i for i, group in self._groups.items() if group == (i,)}
         layer_pairs = [*pairs(self._model, self._graph, self._model.equalized | alone)]
         tensors = {i for p in layer_pairs for i in (p.w, p.b, p.reader) if i != ABSENT}
-        values = {i: np.array(self._tensors[i].data, np.float64) for i in tensors}
+        values = {i: np.array(self._tensors[i].real, np.float64) for i in tensors}
         self._wider = equalize(layer_pairs, values)
         for i, a in values.items():
             real, stored = a.astype(FLOAT32), self._tensors[i].quantization
@@ -213,7 +221,8 @@ class _Builder:
             if stored is not None and a.any():
                 scale = np.array([abs(a).max() / stored.limits[1]], "<f4")
                 stored = replace(stored, first=replace(stored.first, scale=scale))
-            self._tensors[i] = replace(self._tensors[i], data=real, quantization=stored)
+            tensor = self._tensors[i].with_values(real)
+            self._tensors[i] = replace(tensor, quantization=stored)
 
     def _add_input(self, i: int) -> None:
         """Adds the DEQUANTIZE of an input of integers."""
@@ -310,7 +319,7 @@ class _Builder:
 
     def _smallest_size(self, i: int) -> float:
         """The least size of the values of a tensor that are not 0, as far as it is known."""
-        data = self._tensors[i].data
+        data = self._tensors[i].real
         if data is not None and data.any():
             return float(abs(data[data != 0]).min())
         i = self._from_integers.get(i, i)
@@ -341,7 +350,7 @@ class _Builder:
             if b in self._nonzero:
                 scale = layer_scale(self._model, x, w)
                 quantization = bias_quantization(self._model.quantization.get(b), scale)
-                bias = _real(self._graph.tensors[b], quantization)
+                bias = _real(self._graph.tensors[b], quantization, weight=False)
                 self._tensors.append(replace(bias, formula=True))
                 copies[b] = len(self._tensors) - 1
         return tuple(copies.get(i, i) for i in node.inputs)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.final_activation import before_rounding, producer
-from odt.core.lowering.low_rank import model_hash
+from odt.core.lowering.low_rank import whole_hash
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
@@ -113,7 +113,7 @@ def frozen_hash(graph: Graph, head: ClassHead) -> str:
         t if i in read or t.data is None else replace(t, data=None)
         for i, t in enumerate(graph.tensors)
     )
-    return model_hash(replace(graph, tensors=tensors, nodes=nodes, outputs=(head.features,)))
+    return whole_hash(replace(graph, tensors=tensors, nodes=nodes, outputs=(head.features,)))
 
 
 def _unsupported(graph: Graph, actual: str) -> UnsupportedError:

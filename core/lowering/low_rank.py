@@ -22,11 +22,14 @@ from odt.core.model.tensor_names import similar_names
 from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.geometry.decoders import IntegerDecoder
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.updatedef import is_number
 
 FLOAT32 = np.dtype(np.float32)
 WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W
+SAMPLED = "sampled:"  # begins a hash for which large constants were sampled
+PAGES, PAGE = 4, 4096  # of a large constant that are hashed, and their bytes
 NAMES = ("lora_a", "lora_b")  # ends of the names of A and B
 
 
@@ -50,7 +53,7 @@ class Adapters:
     """The adapters of a model.
 
     Attributes:
-        model: hash of the model's operators and constants.
+        model: hash of the model's operators and constants, from `model_hash`.
         alpha: α; the product is scaled by α / r.
         members: one adapter for each adapted weight, of the same rank r.
     """
@@ -200,11 +203,14 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
     Raises:
         ModelError: if they were made for another model.
     """
-    if adapters.model != model_hash(graph):
+    is_sampled = adapters.model.startswith(SAMPLED)
+    actual = model_hash(graph) if is_sampled else whole_hash(graph)
+    if adapters.model != actual:
+        shown = [text.removeprefix(SAMPLED)[:8] for text in (adapters.model, actual)]
         raise ModelError(
             f"{graph.name}: adapters must be used with the model for which they were made, but "
-            f"the hash of that model begins with {adapters.model[:8]}, of this one with "
-            f"{model_hash(graph)[:8]}. Give the original model file."
+            f"the hash of that model begins with {shown[0]}, of this one with "
+            f"{shown[1]}. Give the original model file."
         )
     sizes = dict(adaptable(graph))
     for adapter in adapters.members:
@@ -305,7 +311,23 @@ def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def model_hash(graph: Graph) -> str:
-    """Computes the SHA-256 of operators and constants, equal for TFLite and Circle files."""
+    """Computes a hash of operators and constants, equal for TFLite and Circle files.
+
+    Of a large constant it reads a few pages at equal distances, as the file stores them, so that a
+    mapped model is not read as a whole. Training changes values in all pages of a weight.
+    """
+    return SAMPLED + _hash(graph, sampled=True)
+
+
+def whole_hash(graph: Graph) -> str:
+    """Computes the SHA-256 of operators and of the real numbers of all constants.
+
+    Files of adapters that odt wrote before it sampled constants hold it.
+    """
+    return _hash(graph, sampled=False)
+
+
+def _hash(graph: Graph, *, sampled: bool) -> str:
     import hashlib
 
     digest = hashlib.sha256()
@@ -313,9 +335,16 @@ def model_hash(graph: Graph) -> str:
         options = sorted((k, v) for k, v in node.options.items() if v)
         digest.update(repr((node.op, node.inputs, node.outputs, options)).encode())
     for tensor in graph.tensors:
-        if tensor.data is not None:
-            digest.update(repr((tensor.spec.shape, tensor.spec.dtype.name)).encode())
-            digest.update(np.ascontiguousarray(tensor.data).view(np.uint8).data)
+        values = tensor.data if sampled else tensor.real
+        if values is None:
+            continue
+        digest.update(repr((tensor.spec.shape, tensor.spec.dtype.name)).encode())
+        if sampled and isinstance(tensor.decoder, IntegerDecoder):
+            digest.update(tensor.decoder.quantization.scale.tobytes())
+        stored = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        step = max((stored.size - PAGE) // (PAGES - 1), PAGE) if sampled else stored.size
+        for at in range(0, stored.size, max(step, 1)):
+            digest.update(stored[at : at + (PAGE if sampled else step)].data)
     return digest.hexdigest()
 
 

@@ -2,8 +2,9 @@
 
 Such weights have five forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
 CAST, a constant of integers read by a hybrid operator, a sparse constant, usually read by a
-DENSIFY, or a constant in blocks of GGML. In the graph all become float32 constants; those in blocks
-keep their bytes, and do not train. Other trained weights can be exported in the form of
+DENSIFY, or a constant in blocks of GGML. In the graph all become float32 constants; large ones of
+integers keep the data of the file with a decoder, as do those in blocks, which do not train. Other
+trained weights can be exported in the form of
 the file: with new integers and new scales, with values at the same places, or both. Weights of 2
 and 4 bits train rounded, as those beside quantized activations do: rounding to 4 or 16 numbers
 afterwards would lose what they learned.
@@ -32,6 +33,7 @@ from odt.core.model.quantization_rules import check_constants, has_quantized_act
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.geometry.block_formats import BLOCK_FORMATS
+from odt.kernels.geometry.decoders import BYTE, IntegerDecoder
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -42,6 +44,9 @@ QUIET_NAN = np.uint32(1 << 22)  # the bit of a float32 that all NaNs of computat
 UINT8 = np.dtype(np.uint8)
 CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
+# Bytes of float weights from which memory for integers is smaller: the calls that compute real
+# numbers, one in the forward and one in the backward phase, take about 20 KB.
+LARGE = 2**15
 SMALLEST_SCALE = 1e-12  # of weights that are all 0
 
 
@@ -86,8 +91,9 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         ModelError: if the scales or the bytes of a constant do not fit its shape.
     """
     check_constants(model)
-    tensors_of_file, graph = model.graph.tensors, unpack_constants(model.graph)
-    as_int4 = int2_filters(model)
+    tensors_of_file, as_int4 = model.graph.tensors, int2_filters(model)
+    decoders = _decoders(model)
+    graph = unpack_constants(model.graph, decoders)
     model = replace(model, graph=graph)
     tensors = list(graph.tensors)
     nodes = []
@@ -99,8 +105,12 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         """Returns the float32 tensor of a constant; makes it at index `into` if there is none."""
         if i in replaced:
             return replaced[i]
-        values = _real(model, i, hybrid=i == into)
-        values.flags.writeable = False
+        decoder, data = decoders.get(i), graph.tensors[i].data
+        if decoder is None:
+            data = _real(model, i, hybrid=i == into)
+            data.flags.writeable = False
+        elif i == into and data is not None and decoder.bits == BYTE:
+            data = data.view(np.int8)  # as hybrid operators read uint8
         quantization = None
         places = graph.tensors[i].places
         if i in as_int4:
@@ -112,10 +122,11 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
             places = model.sparsity[i].places
         tensors[into] = replace(
             graph.tensors[i],
-            spec=TensorSpec(values.shape, FLOAT32),
-            data=values,
+            spec=TensorSpec(graph.tensors[i].spec.shape, FLOAT32),
+            data=data,
             quantized=False,
             quantization=quantization,
+            decoder=decoder,
             places=places,
         )
         replaced[i] = into
@@ -140,6 +151,34 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return DequantizedGraph(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+
+
+def _decoders(model: Model) -> dict[int, IntegerDecoder]:
+    """Returns decoders of large constants of integers beside float activations.
+
+    They stay as they are in the file.
+    """
+    if has_quantized_activations(model):
+        return {}
+    decoders = {}
+    for i, quantization in model.quantization.items():
+        tensor = model.graph.tensors[i]
+        bits = packed_bits(tensor)
+        is_integer = bits or tensor.spec.dtype in (np.int8, UINT8)
+        if is_integer and i not in model.sparsity and not is_unsigned(tensor):
+            decoder = integer_decoder(tensor, quantization, bits)
+            if decoder is not None:
+                decoders[i] = decoder
+    return decoders
+
+
+def integer_decoder(
+    tensor: Tensor, quantization: Quantization, bits: int = 0
+) -> IntegerDecoder | None:
+    """Returns the decoder of a constant of integers; None if it is small, or has another form."""
+    decoder, shape = IntegerDecoder(quantization, bits or BYTE), tensor.spec.shape
+    is_large = tensor.spec.size * FLOAT32.itemsize >= LARGE
+    return decoder if tensor.data is not None and is_large and decoder.fits(shape) else None
 
 
 def in_blocks(graph: Graph) -> list[int]:

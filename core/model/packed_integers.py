@@ -4,6 +4,7 @@ INT2 and INT4 become int8. UINT4 becomes uint8 where DEQUANTIZE alone reads it, 
 operator of LiteRT 2.3.0 does.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -45,15 +46,20 @@ def int2_as_int4(quantization: Quantization) -> Quantization:
     )
 
 
-def unpack_constants(graph: Graph) -> Graph:
-    """Returns a graph with constants of bytes for those of 2 and 4 bits."""
+def unpack_constants(graph: Graph, packed: Collection[int] = ()) -> Graph:
+    """Returns a graph with constants of bytes for those of 2 and 4 bits.
+
+    Args:
+        graph: the file's.
+        packed: constants whose data stay packed.
+    """
     if not any(map(packed_bits, graph.tensors)):
         return graph
     others = {i for n in graph.nodes if n.op != "DEQUANTIZE" for i in n.inputs}
     tensors = list(graph.tensors)
     for i, tensor in enumerate(graph.tensors):
         if packed_bits(tensor) and not (is_unsigned(tensor) and i in others):
-            tensors[i] = _unpack(graph, tensor)
+            tensors[i] = _unpack(graph, tensor, i in packed)
     return replace(graph, tensors=tuple(tensors))
 
 
@@ -62,8 +68,8 @@ def is_unsigned(tensor: Tensor) -> bool:
     return tensor.spec.dtype.names == ("UINT4",)
 
 
-def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
-    """Returns a packed constant with values of bytes."""
+def _unpack(graph: Graph, tensor: Tensor, stays: bool) -> Tensor:
+    """Returns a packed constant with the spec of bytes, and with such values unless it stays."""
     bits = packed_bits(tensor)
     assert tensor.data is not None
     size = tensor.spec.size
@@ -73,6 +79,8 @@ def _unpack(graph: Graph, tensor: Tensor) -> Tensor:
             f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int{bits} values need "
             f"{nbytes} bytes, but got {tensor.data.size}."
         )
+    if stays:
+        return replace(tensor, spec=TensorSpec(tensor.spec.shape, np.dtype(np.int8)))
     data: Array = np.empty(tensor.spec.shape, np.int8)
     unpack(tensor.data, bits, data.reshape(-1))
     if is_unsigned(tensor):

@@ -100,9 +100,14 @@ SELECT_ROWS = Kernel(
 
 
 def can_store(plan: Plan, tensor: int) -> bool:
-    """Whether a weight can be in memory as integers or blocks: a plan has no views of it."""
+    """Whether a weight can be in memory as integers or blocks.
+
+    A plan has no views of a part of it, and it is no output.
+    """
     name = f"t{tensor}"
-    return not any(value.base == name for value in plan.values.values())
+    views = [v for n, v in plan.values.items() if plan.root(n) == name]
+    size = plan.values[name].spec.size
+    return all(v.spec.size == size and v.name not in plan.outputs for v in views)
 
 
 def with_stored_weights(
@@ -116,24 +121,24 @@ def with_stored_weights(
         integers: quantizations of weights that train as integers.
     """
     decoders: dict[str, Decoder] = {}
-    values = dict(plan.values)
+    specs: dict[str, TensorSpec] = {}
     for i in stored:
-        value, tensor = values.get(f"t{i}"), plan.graph.tensors[i]
-        if value is None or value.region is not Region.CONSTANT or tensor.decoder is None:
-            continue
-        decoder, data = tensor.decoder, tensor.data
-        assert data is not None, "weights are constants"
-        if can_store(plan, i):
-            decoders[value.name] = decoder
-            values[value.name] = replace(value, spec=TensorSpec(data.shape, data.dtype))
+        value, tensor = plan.values.get(f"t{i}"), plan.graph.tensors[i]
+        is_constant = value is not None and value.region is Region.CONSTANT
+        if is_constant and tensor.decoder is not None and can_store(plan, i):
+            assert tensor.data is not None, "weights are constants"
+            decoders[f"t{i}"] = tensor.decoder
+            specs[f"t{i}"] = TensorSpec(tensor.data.shape, tensor.data.dtype)
     for i, quantization in integers.items():
-        if f"t{i}" in values:
-            value = values[f"t{i}"]
-            decoders[value.name] = IntegerDecoder(quantization.first)
-            spec = TensorSpec(value.spec.shape, np.dtype(quantization.dtype))
-            values[value.name] = replace(value, spec=spec)
+        if f"t{i}" in plan.values:
+            decoders[f"t{i}"] = IntegerDecoder(quantization.first)
+            shape = plan.values[f"t{i}"].spec.shape
+            specs[f"t{i}"] = TensorSpec(shape, np.dtype(quantization.dtype))
     if not decoders:
         return plan
+    views = {name for name, root in plan.roots.items() if root in decoders}
+    values = {n: v for n, v in plan.values.items() if n not in views}
+    values |= {n: replace(values[n], spec=spec) for n, spec in specs.items()}
     entries: list[Call | Delivery] = []
     for entry in plan.entries:
         if isinstance(entry, Delivery):
@@ -143,18 +148,43 @@ def with_stored_weights(
         direct = _on_packed(entry, number, values, decoders)
         direct = direct or _on_rows(entry, number, values, decoders)
         direct = direct or _on_chunks(entry, number, values, decoders)
-        if direct is not None:
-            entries.append(direct)
-            continue
-        operands = entry.arrays
-        for name in dict.fromkeys(n for n in entry.values(entry.reads) if n in decoders):
-            weight = plan.values[name]
-            real = replace(weight, name=f"{len(entries)}.{name}", region=Region.ARENA, tensor=None)
-            values[real.name] = real
-            entries.append(_decoding(entry, values[name], real, decoders[name]))
-            operands = {n: real.name if v == name else v for n, v in operands.items()}
-        entries.append(entry if operands is entry.arrays else replace(entry, arrays=operands))
+        entries += [direct] if direct else _after_decoding(plan, entry, number, values, decoders)
     return replace(plan, entries=tuple(entries), values=values)
+
+
+def _after_decoding(
+    plan: Plan, call: Call, number: int, values: dict[str, Value], decoders: Mapping[str, Decoder]
+) -> list[Call]:
+    """Returns the calls that decode the stored weights that a call reads, and then the call.
+
+    Args:
+        plan: plan of the call, in which values are real numbers.
+        call: the call.
+        number: position of the first of the calls.
+        values: values of the new plan, to which the real numbers are added.
+        decoders: decoders of the stored weights.
+    """
+    calls: list[Call] = []
+    real: dict[str, str] = {}  # stored weight, or view of it → value of its real numbers
+    for name in dict.fromkeys(call.values(call.reads)):
+        root = plan.root(name)
+        if root not in decoders:
+            continue
+        if root not in real:
+            value = _in_arena(plan.values[root], f"{number + len(calls)}.{root}")
+            calls.append(_decoding(call, values[root], value, decoders[root]))
+            values[value.name], real[root] = value, value.name
+        if name != root:
+            view = _in_arena(plan.values[name], f"{real[root]}.{name}", real[root])
+            values[view.name], real[name] = view, view.name
+    if real:
+        call = replace(call, arrays={n: real.get(v, v) for n, v in call.arrays.items()})
+    return [*calls, call]
+
+
+def _in_arena(value: Value, name: str, base: str | None = None) -> Value:
+    """Returns the value of the real numbers of a weight, or of a view of it."""
+    return replace(value, name=name, region=Region.ARENA, tensor=None, base=base)
 
 
 def _on_packed(

@@ -22,10 +22,6 @@ from odt.errors import OptionError
 from odt.kernels.geometry.decoders import BYTE, IntegerDecoder
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 
-# Bytes of float weights that do not train from which integers save memory: the calls that compute
-# real numbers, one in the forward and one in the backward phase, take about 20 KB.
-LARGE = 2**15
-
 
 def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     """Returns the positions in the file of the operators that train.
@@ -98,39 +94,16 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
 
 
 def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
-    """Returns a quantized model whose graph has integers for weights that train, or are large.
+    """Returns a quantized model whose graph has integers for small weights that train, too.
 
     Args:
-        lowered: the model, with float weights.
+        lowered: the model.
         info: what trains.
     """
     if lowered.adapted is not None:
         return lowered
-    trained, tensors = _trained(lowered, info), lowered.graph.tensors
-    weights = dict(_sole_weights(lowered))
-    large = {i for i in weights if tensors[i].spec.nbytes >= LARGE}
-    return _with_data(lowered, {i: s for i, s in weights.items() if i in trained | large})
-
-
-def with_packed_weights(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:
-    """Returns a model whose graph has the packed integers of large weights that do not train.
-
-    Args:
-        lowered: the model, with float weights.
-        info: what trains.
-    """
-    packed = {i: stored for i, stored in _layer_weights(lowered) if packed_bits(stored)}
-    if not packed or lowered.adapted is not None:
-        return lowered
-    trained, frozen = _trained(lowered, info), {}
-    for i, stored in packed.items():
-        tensor = lowered.graph.tensors[i]
-        assert tensor.quantization is not None, "packed weights have scales"
-        same = tensor.quantization.bits == packed_bits(stored)  # or int2 filters, which are int4
-        is_large = tensor.spec.nbytes >= LARGE
-        if same and is_large and tensor.quantization.is_symmetric and i not in trained:
-            frozen[i] = stored
-    return _with_data(lowered, frozen) if frozen else lowered
+    trained = _trained(lowered, info)
+    return _with_data(lowered, {i: s for i, s in _sole_weights(lowered) if i in trained})
 
 
 def _trained(lowered: LoweredModel, info: TrainingInfo) -> set[int]:

@@ -27,7 +27,6 @@ from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import (
     with_batch_norms,
     with_equalized_weights,
-    with_packed_weights,
     with_weights_as_integers,
 )
 from odt.core.recipe.dropout_layers import choose_dropout
@@ -163,15 +162,16 @@ class Recipe:
     def export_nbytes(self) -> int:
         """Bytes that an export allocates for weights that the file stores in another type.
 
-        It dequantizes all of them again, and quantizes those that train, one by one. Weights that
-        the file stores as float32 are written as they are.
+        It dequantizes the small ones again, and quantizes those that train, one by one. Weights
+        that the file stores as float32 are written as they are.
         """
         tensors, file = self.graph.tensors, self.lowered.part.graph.tensors
         stored = self.dequantized.stored
         if not stored:
             return 0
         trained = {i: j for i in trained_tensors(self.graphs, self.info) if (j := stored.get(i))}
-        dequantized = sum(tensors[i].spec.nbytes for i in stored if tensors[i].data is not None)
+        floats = (t for t in (tensors[i] for i in stored) if t.decoder is None)
+        dequantized = sum(t.spec.nbytes for t in floats if t.data is not None)
         quantized = sum(file[j].spec.nbytes for j in trained.values() if j < len(file))
         largest = max((tensors[i].spec.nbytes for i in trained), default=0)
         return dequantized + quantized + largest
@@ -258,8 +258,6 @@ def prepare(
         lowered = with_weights_as_integers(lowered, info)
     elif info.quant_ranges != FILE:
         lowered = with_equalized_weights(lowered, info)
-    else:
-        lowered = with_packed_weights(lowered, info)
     return Recipe(lowered, info, where)
 
 

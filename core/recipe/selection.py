@@ -134,7 +134,7 @@ def choose_channels(
     for pattern, fraction in fractions:
         for i, each in names.items():
             if matches(each, pattern):
-                data = lowered.tensors[i].data
+                data = lowered.tensors[i].real
                 assert data is not None
                 channels[i] = strongest(data, fraction)
     sizes = {i: lowered.tensors[i].spec.shape[0] for i in channels}

@@ -42,7 +42,11 @@ WORK = 2  # tiles of scratch memory for weights that are integers
 def _integers(tensor: Tensor, quantization: WeightQuantization) -> Array:
     """The integers of a weight, from the file or from real numbers."""
     assert tensor.data is not None, "weights are constants"
-    return quantization.quantize(tensor.data)[0] if tensor.decoder is None else tensor.data
+    if tensor.decoder is not None and tensor.data.shape == tensor.spec.shape:
+        return tensor.data
+    real = tensor.real
+    assert real is not None, "weights are constants"
+    return quantization.quantize(real)[0]
 
 
 class Parameters:

@@ -61,6 +61,17 @@ class IntegerDecoder:
     quantization: Quantization
     bits: int = BYTE
 
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether compiled kernels decode a weight of some shape.
+
+        Packed integers must have zero points of 0, and units that begin at whole bytes.
+        """
+        if self.bits == BYTE:
+            return True
+        outer, _, inner = self.quantization.units_of(shape)
+        zeros = self.quantization.zero_point.any()
+        return outer == 1 and inner * self.bits % BYTE == 0 and not zeros
+
     def decode(self, stored: Array, out: Array) -> None:
         """Computes all real numbers, as Decoder says."""
         integers = stored

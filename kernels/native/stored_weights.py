@@ -19,10 +19,10 @@ def decode(attrs: Attrs, *, x: Array, y: Array) -> Calls:
     assert isinstance(decoder, IntegerDecoder), "decode_fits knows the decoder"
     first = decoder.quantization
     outer, units, inner = first.units_of(y.shape)
-    scale, zero = (np.ascontiguousarray(a, np.float32) for a in (first.scale, first.zero_point))
-    if decoder.bits < BYTE:
-        return bind("unpack_units", x, y, scale, units, inner, decoder.bits)
-    flip = 0x80 if x.dtype == np.int8 else 0
+    scale, zero = _scales(decoder)
+    bits, flip = _form(decoder, x)
+    if bits < BYTE:
+        return bind("unpack_units", x, y, scale, units, inner, bits)
     return bind("integer_dequantize_units", x, y, scale, zero, outer, units, inner, flip)
 
 
@@ -60,26 +60,43 @@ def can_decode_units(decoder: Decoder, shape: tuple[int, ...]) -> bool:
     return q.scale.size == 1 or (q.axis == 0 and q.scale.size == shape[0] and not q.blocks)
 
 
+def _scales(decoder: IntegerDecoder) -> tuple[Array, Array]:
+    """Returns scales and zero points as float32."""
+    first = decoder.quantization
+    return np.ascontiguousarray(first.scale, np.float32), first.zero_point.astype(np.float32)
+
+
+def _form(decoder: IntegerDecoder, x: Array) -> tuple[int, int]:
+    """Returns the bits of an integer, and the sign bit of bytes that have one."""
+    return decoder.bits, 0x80 if x.dtype == np.int8 else 0
+
+
 def decode_fits(attrs: Attrs, s: Specs) -> bool:
     """Whether `decode` supports a weight: units of packed integers begin at whole bytes."""
     decoder: Decoder = attrs.decoder
     if s["y"].dtype != np.float32 or not s["y"].size:
         return False
-    if isinstance(decoder, IntegerDecoder) and decoder.bits < BYTE:
-        outer, _, inner = decoder.quantization.units_of(s["y"].shape)
-        zeros = decoder.quantization.zero_point.any()
-        return outer == 1 and inner * decoder.bits % 8 == 0 and not zeros
-    return isinstance(decoder, IntegerDecoder | BlockFormat)
+    if isinstance(decoder, IntegerDecoder):
+        return decoder.fits(s["y"].shape)
+    return isinstance(decoder, BlockFormat)
 
 
 def decode_rows(attrs: Attrs, *, x: Array, at: Array, y: Array) -> Calls:
-    """Returns a call that computes rows of a table in blocks; attrs has its decoder and shape."""
-    return _decode_blocks(attrs.decoder, x, y, at, at.size, y.size // at.size)
+    """Returns a call that computes rows of a table; attrs has its decoder and shape."""
+    decoder: Decoder = attrs.decoder
+    width = y.size // at.size
+    if isinstance(decoder, BlockFormat):
+        return _decode_blocks(decoder, x, y, at, at.size, width)
+    assert isinstance(decoder, IntegerDecoder), "decode_rows_fits knows the decoder"
+    scale, zero = _scales(decoder)
+    scales = scale.size // attrs.shape[0] if scale.size > 1 else 0
+    return bind("decode_rows", x, y, at, scale, zero, at.size, width, scales, *_form(decoder, x))
 
 
 def decode_rows_fits(attrs: Attrs, s: Specs) -> bool:
     """Whether `decode_rows` supports a table."""
-    return isinstance(attrs.decoder, BlockFormat) and s["y"].size > 0
+    fits = isinstance(attrs.decoder, IntegerDecoder | BlockFormat)
+    return fits and s["y"].dtype == np.float32 and s["y"].size > 0
 
 
 def _decode_blocks(
@@ -92,7 +109,7 @@ def _decode_blocks(
 def packed_dense(
     attrs: Attrs, *, x: Array, w: Array, y: Array, planes: Array, b: Array | None = None
 ) -> Calls:
-    """Returns a call of a dense layer whose weights are packed integers."""
+    """Returns a call of a dense layer whose weights are signed integers."""
     first, bits = attrs.decoder.quantization, attrs.decoder.bits
     units, depth = attrs.shape
     _, _, inner = first.units_of(attrs.shape)
@@ -104,9 +121,10 @@ def packed_dense(
 
 
 def packed_dense_fits(attrs: Attrs, s: Specs) -> bool:
-    """Whether weights are packed, rows few, and units and blocks begin at whole bytes."""
+    """Whether weights are signed, rows few, and units and blocks begin at whole bytes."""
     decoder = attrs.decoder
-    if not isinstance(decoder, IntegerDecoder) or decoder.bits == BYTE:
+    signed = np.int8 if isinstance(decoder, IntegerDecoder) and decoder.bits == BYTE else np.uint8
+    if not isinstance(decoder, IntegerDecoder) or s["w"].dtype != signed:
         return False
     depth = attrs.shape[1]
     outer, _, inner = decoder.quantization.units_of(attrs.shape)

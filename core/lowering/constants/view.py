@@ -97,7 +97,7 @@ class View:
 
     def is_zero(self, i: int) -> bool:
         """Whether a tensor is a constant of zeros."""
-        if not self.is_real(i) or not self.tensors[i].spec.size or self.tensors[i].is_in_blocks:
+        if not self.is_real(i) or not self.tensors[i].spec.size or self.tensors[i].decoder:
             return False
         return not self.values(i).flat[0] and self.uniform(i) == 0
 

@@ -76,7 +76,7 @@ KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
                int64_t units, int64_t clamp, float lo, float hi))
 
-/* packed_body.h. q: integers of 2 or 4 bits. */
+/* packed_body.h. q: integers of 2, 4 or 8 bits. */
 KERNEL(packed_dense,
        (const float *x /* (R, C) */, const uint8_t *q /* (O C bits / 8) */,
         const float *scales /* (O, C / inner) */, const float *bias /* (O), or null */,
@@ -85,10 +85,13 @@ KERNEL(packed_dense,
 KERNEL(unpack_units,
        (const uint8_t *q /* (units inner bits / 8) */, float *y /* (units, inner) */,
         const float *scales /* (units) */, int64_t units, int64_t inner, int64_t bits))
-KERNEL(decode_blocks,
-       (const uint8_t *q /* (E, blocks) */, float *y /* (R, 32 blocks) */,
-        const int64_t *at /* (R), or null */, int64_t rows, int64_t blocks, int64_t bits,
-        int64_t minimum))
+KERNEL(decode_rows,
+       (const uint8_t *q /* (E, K bits / 8) */, float *y /* (R, K) */, const int64_t *at /* (R) */,
+        const float *scale /* (E, scales), or (1) */, const float *zero /* as scale */,
+        int64_t rows, int64_t width, int64_t scales, int64_t bits, int64_t flip))
+KERNEL(decode_blocks, (const uint8_t *q /* (E, blocks) */, float *y /* (R, 32 blocks) */,
+                       const int64_t *at /* (R), or null */, int64_t rows, int64_t blocks,
+                       int64_t bits, int64_t minimum))
 
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
    whole vectors. */

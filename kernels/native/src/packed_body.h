@@ -16,6 +16,7 @@ typedef struct {
 INLINE F(vec) F(integers)(F(bits) bytes, int p, int bits) {
 #if defined(__x86_64__) && LANES == 16
   /* The permutation reads the lowest 4 bits of a lane. */
+  if (bits == 8) return __builtin_convertvector((bytes << 24) >> 24, F(vec));
   const __m512 fours = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
   const __m512 twos = {0, 1, -2, -1, 0, 1, -2, -1, 0, 1, -2, -1, 0, 1, -2, -1};
   F(bits) low = p ? bytes >> (bits * p) : bytes;
@@ -147,7 +148,8 @@ INLINE void F(packed_tile)(const F(packed_job) * c, int64_t r, int64_t u, int m,
 
 #define PACKED_TILE(name, m, n)                                                                  \
   static __attribute__((noinline)) void F(name)(const F(packed_job) * c, int64_t r, int64_t u) { \
-    if (c->bits == 4) F(packed_tile)(c, r, u, m, n, 4);                                          \
+    if (c->bits == 8) F(packed_tile)(c, r, u, m, n, 8);                                          \
+    else if (c->bits == 4) F(packed_tile)(c, r, u, m, n, 4);                                     \
     else F(packed_tile)(c, r, u, m, n, 2);                                                       \
   }
 PACKED_TILE(packed_full, ROWS, UNITS)
@@ -185,6 +187,24 @@ void F(packed_dense)(const float *x, const uint8_t *q, const float *scales, cons
     }
   F(packed_job) c = {q, planes, scales, bias, y, rows, depth, units, inner, bits};
   parallel_for(F(packed_part), &c, parallel_parts(rows * depth * units));
+}
+
+/* y[r] = row at[r] of a table of integers of 2, 4 or 8 bits. Each row has `scales` scales and zero
+   points; if there are 0, all rows have one. flip: 0x80 for signed bytes, else 0. */
+void F(decode_rows)(const uint8_t *q, float *y, const int64_t *at, const float *scale,
+                    const float *zero, int64_t rows, int64_t width, int64_t scales, int64_t bits,
+                    int64_t flip) {
+  int64_t units = scales ? scales : 1, inner = width / units, count = 8 / bits;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t u = 0; u < units; u++, y += inner) {
+      int64_t unit = at[r] * units + u, of = scales ? unit : 0;
+      const uint8_t *from = q + unit * inner / count;
+      float s = scale[of], z = zero[of];
+      for (int64_t k = 0; bits == 8 && k < inner; k++)
+        y[k] = ((float)((from[k] ^ (int32_t)flip) - (int32_t)flip) - z) * s;
+      for (int64_t k = 0; bits != 8 && k < inner; k++)
+        y[k] = (F(integer)(from[k / count], (int)(k % count), (int)bits) - z) * s;
+    }
 }
 
 typedef struct {

@@ -120,7 +120,7 @@ def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
 
 def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
     """Returns how tensor i of graph a differs from tensor j of graph b; None if it does not."""
-    old, new = a.tensors[i].data, b.tensors[j].data
+    old, new = a.tensors[i].real, b.tensors[j].real
     if old is None:
         return None
     if new is not None and np.array_equal(old, new, equal_nan=old.dtype.kind == "f"):

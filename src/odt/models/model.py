@@ -127,16 +127,18 @@ class Model:
 
     @property
     def parameters(self) -> Mapping[str, Array]:
-        """Trainable weights by name, as float32; read-only views."""
+        """Trainable weights by name, as float32; read-only views, but copies of stored integers."""
         graph = self._lowered.graph
         graphs = self._lowered.graphs
         trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
         weights = Parameters()
         for i in trainable:
             tensor = graph.tensors[i]
-            assert tensor.data is not None, "only constants are trainable"
+            real = tensor.real
+            assert real is not None, "only constants are trainable"
+            real.flags.writeable = False
             name = tensor.name or str(i)
-            weights[name if name not in weights else f"{name}#{i}"] = tensor.data
+            weights[name if name not in weights else f"{name}#{i}"] = real
         return weights
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import odt
 from odt.cli.main import main
 from odt.core.export.adapter_file import read_adapters
 from odt.core.formats.reader import read_model
-from odt.core.lowering.low_rank import adapt, new_adapters
+from odt.core.lowering.low_rank import PAGES, adapt, model_hash, new_adapters, whole_hash
 from odt.core.recipe.lowered_model import lower_model
 from odt.errors import DataError, ModelError, OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array
@@ -149,6 +150,32 @@ def test_adapters_of_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="with the model for which they were made"):
         odt.load_model(tmp_path / "other.tflite", adapters=tmp_path / "a.npz")
     odt.load_model(tmp_path / "same.circle", adapters=tmp_path / "a.npz")
+
+
+def test_a_hash_reads_a_few_pages_of_each_weight(tmp_path: Path) -> None:
+    """Adapters with the hash of all values, which earlier files hold, are accepted too."""
+    b = ModelBuilder("circle")
+    w = b.add_constant(b.rng.normal(size=(64, 4096)).astype(np.float32), "w")
+    b.write(
+        tmp_path / "m.circle",
+        b.add_operator("FULLY_CONNECTED", (b.add_input((1, 4096)), w, -1), (1, 64)),
+    )
+    graph = lower_model(read_model(tmp_path / "m.circle")).graph
+    adapters = new_adapters(graph, 1)
+    adapt(graph, replace(adapters, model=whole_hash(graph)))
+    data = graph.tensors[w].data
+    assert data is not None
+    changed = 0
+    for row in range(0, 64, 4):
+        new = data.copy()
+        new[row : row + 4] += 1
+        tensors = list(graph.tensors)
+        tensors[w] = tensors[w].with_values(new)
+        other = replace(graph, tensors=tuple(tensors))
+        changed += model_hash(other) != adapters.model
+        with pytest.raises(ModelError, match="Give the original model file"):
+            adapt(other, replace(adapters, model=whole_hash(graph)))
+    assert changed == PAGES
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

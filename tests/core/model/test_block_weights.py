@@ -147,7 +147,7 @@ def test_adapters_are_not_merged_into_blocks(tmp_path: Path) -> None:
     path = tmp_path / "m.circle"
     language_model(path, "GGML_Q4_1")
     adapted = odt.lora(odt.load_model(path), 2)
-    with pytest.raises(UnsupportedError, match="its blocks must stay as they are"):
+    with pytest.raises(UnsupportedError, match="must stay in a file of their own"):
         adapted.save(tmp_path / "out.circle")
     assert not (tmp_path / "out.circle").exists()
 

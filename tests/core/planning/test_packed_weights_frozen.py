@@ -1,4 +1,4 @@
-"""Frozen weights of 2 and 4 bits stay packed: dense layers of few rows read them directly."""
+"""Frozen weights of integers stay as they are: dense layers of few rows read them directly."""
 
 from pathlib import Path
 
@@ -7,15 +7,24 @@ import pytest
 from support.packed_files import PackedBuilder
 
 import odt
+from odt.core.formats.reader import read_model
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.plan import Region
 from odt.core.planning.stored_weights import DECODE, StoredAttrs
+from odt.core.recipe.lowered_model import lower_model
 from odt.kernels.geometry.decoders import IntegerDecoder, decoded
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import unpack
 from odt.kernels.native.library import compiled_of, is_available
-from odt.kernels.native.stored_weights import decode, packed_dense, packed_dense_fits
+from odt.kernels.native.stored_weights import (
+    decode,
+    decode_rows,
+    packed_dense,
+    packed_dense_fits,
+)
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-FORMS = [(2, 0), (4, 0), (2, 32), (4, 32)]  # bits, block
+FORMS = [(2, 0), (4, 0), (8, 0), (2, 32), (4, 32), (8, 32)]  # bits, block
 needs_compiled = pytest.mark.skipif(not is_available(), reason="no compiled kernels")
 
 
@@ -26,7 +35,9 @@ def weight(bits: int, block: int, units: int, depth: int) -> tuple[IntegerDecode
     scale = rng.uniform(0.01, 0.1, count).astype(np.float32)
     blocks = (1, block) if block else ()
     first = Quantization(scale, np.zeros(count, np.int64), 0, blocks)
-    packed = rng.integers(0, 256, units * depth * bits // 8).astype(np.uint8)
+    packed: Array = rng.integers(0, 256, units * depth * bits // 8).astype(np.uint8)
+    if bits == 8:
+        packed = packed.view(np.int8).reshape(units, depth)
     return IntegerDecoder(first, bits), packed
 
 
@@ -34,6 +45,7 @@ def expected(decoder: IntegerDecoder, packed: Array, shape: tuple[int, int]) -> 
     """The real numbers of packed integers, one at a time."""
     bits, scale = decoder.bits, decoder.quantization.scale
     count = shape[0] * shape[1]
+    packed = packed.reshape(-1).view(np.uint8)
     values = [int(packed[k * bits // 8]) >> (k * bits % 8) & (2**bits - 1) for k in range(count)]
     signed = [v - 2**bits if v >= 2 ** (bits - 1) else v for v in values]
     each = np.repeat(scale, count // scale.size)
@@ -57,6 +69,21 @@ def test_packed_integers_become_real_numbers(bits: int, block: int, shape: tuple
         y.fill(np.nan)
         decode(attrs, x=packed, y=y)()
         np.testing.assert_array_equal(y, real)
+
+
+@pytest.mark.parametrize(("bits", "block"), FORMS)
+def test_rows_of_a_table_are_decoded_alone(bits: int, block: int) -> None:
+    shape, at = (7, 160), np.array([6, 0, 3, 3])
+    decoder, packed = weight(bits, block, *shape)
+    real = expected(decoder, packed, shape)[at]
+    assert decoder.can_decode_rows(shape)
+    out = np.full((4, 160), np.nan, np.float32)
+    decoder.decode_rows(packed, at, out)
+    np.testing.assert_array_equal(out, real)
+    if is_available():
+        out.fill(np.nan)
+        decode_rows(StoredAttrs(decoder, shape, ""), x=packed, at=at, y=out)()
+        np.testing.assert_array_equal(out, real)
 
 
 def test_a_part_of_a_byte_is_unpacked() -> None:
@@ -130,3 +157,27 @@ def test_frozen_layers_train_others_as_float_weights_do(
                 odt.predict(tmp_path / "out.tflite", x[:1]), results[-1], rtol=1e-4, atol=1e-4
             )
     np.testing.assert_allclose(results[0], results[1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("bits", "block"), FORMS)
+def test_the_weights_of_adapters_stay_packed(bits: int, block: int, tmp_path: Path) -> None:
+    """Adapters train as on the same weights as floats, and the plan holds the file's bytes."""
+    path = network(bits, block, tmp_path / "m.tflite")
+    odt.Trainer(path, loss="mean_squared_error").export(
+        tmp_path / "float.tflite", float_weights=True
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(96, 128)).astype(np.float32)
+    y = rng.normal(size=(96, 5)).astype(np.float32)
+    losses = []
+    for file in (path, tmp_path / "float.tflite"):
+        model = odt.lora(odt.load_model(file), 4, target="w*", seed=1)
+        with odt.Trainer(model, loss="mean_squared_error", learning_rate=1e-2) as trainer:
+            losses.append(trainer.fit(x, y, epochs=2, seed=1).history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    lowered = lower_model(read_model(path))
+    sizes = [t.data.nbytes for t in lowered.graph.tensors if t.decoder and t.data is not None]
+    assert sizes == [96 * 128 * bits // 8, 160 * 96 * bits // 8]
+    plan = Plans(lowered.graphs).plan(Computation(outputs=True), 4)
+    held = [v.spec.nbytes for v in plan.values.values() if v.region is Region.CONSTANT]
+    assert max(held) == 160 * 96 * bits // 8

@@ -12,7 +12,7 @@ from support.quantized_networks import small_net
 
 import odt
 from odt.core.formats.reader import read_model
-from odt.core.recipe import computations
+from odt.core.model import dequantize
 from odt.core.runtime.integer_weights import IntegerWeights
 from odt.core.runtime.parameters import WORK
 from odt.errors import OptionError
@@ -181,8 +181,8 @@ def test_large_weights_that_stay_are_the_integers_of_the_file(
     """Forward and backward phases read their real numbers, as those of float weights."""
     (x,) = full_range(read_model(str(RESNET)), 16, seed=1)
     found, sizes = [], []
-    for least in (computations.LARGE, 2**40):
-        monkeypatch.setattr(computations, "LARGE", least)
+    for least in (dequantize.LARGE, 2**40):
+        monkeypatch.setattr(dequantize, "LARGE", least)
         run = odt.Trainer(
             RESNET,
             optimizer="sgd",
