@@ -136,3 +136,7 @@ def test_pages_of_the_model_are_counted_once(tmp_path: Path) -> None:
         assert all(np.isfinite(values).all() for values in t.model.parameters.values())
         assert process_nbytes() > before + 0.9 * size
         assert t.session.build().process < before + 0.2 * size
+        assert all(np.isfinite(values).all() for values in t.model.parameters.values())
+        forecast = odt.plan(t.model, loss="mse", batch_size=1)
+        after = process_nbytes(t.session.recipe.model)
+        assert forecast.process - forecast.peak < after + 0.2 * size

@@ -36,7 +36,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.library import machine
 from odt.kernels.native.target import other_target, planning_for
-from odt.models.model import Model, Path
+from odt.models.model import Model, Path, file_of
 from odt.text import Text, size
 from odt.training import plan_text as text
 from odt.training.board_times import costs_on
@@ -339,7 +339,7 @@ def _forecast(
 ) -> MemoryForecast:
     """Returns the forecast for the machine that runs the plan: this one, a target or a board."""
     before = time.perf_counter()
-    process = process_nbytes()
+    process = process_nbytes(file_of(model) if isinstance(model, Model) else None)
     trainer = Trainer(model, **options)
     opened = time.perf_counter() - before
     session = trainer.session
