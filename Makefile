@@ -23,8 +23,9 @@
 #              ONLY=compile C programs by gcc and clang, under qemu, called from Java;
 #              ONLY=detectors detectors on boxes, judged by pycocotools and LiteRT; FOMO=FILE a grid;
 #              ONLY=learn odt learn on photos, sounds and tables, beside gradient boosting;
-#              ONLY=language_adapters its adapters, trained, in llama.cpp and PEFT;
 #              ONLY=language a language model of llama.cpp: its tokens, and transformers' logits;
+#              ONLY=language_adapters its adapters, trained, in llama.cpp and PEFT;
+#              ONLY=language_training losses, memory and time of the same, beside PEFT;
 #              ONLY=low_bits files of LiteRT's quantizer with weights of 2 and 4 bits, trained;
 #              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
 # make pages   writes docs and code that are generated from the rows and docstrings
@@ -71,7 +72,7 @@ else ifeq ($(ONLY),onnxruntime)
 accept: .venv/onnxruntime/ready
 else ifeq ($(ONLY),low_bits)
 accept: .venv/quantizer/ready
-else ifneq ($(filter $(ONLY),language language_adapters),)
+else ifneq ($(filter $(ONLY),language language_adapters language_training),)
 accept: .venv/language/ready
 else ifeq ($(ONLY),onnx)
 accept: .venv/onnx/ready
