@@ -32,6 +32,7 @@ from odt.core.storage.free_memory import in_process_of
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
 from odt.core.training.metrics import metrics_nbytes
+from odt.core.training.passes import new_totals, read_rows
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.library import machine
@@ -355,7 +356,10 @@ def _forecast(
     recipe = session.recipe
     info = recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
-    computations = training_and_validation(plans.graphs, info, outputs=bool(session.metrics))
+    rows = read_rows(new_totals(session.metrics))
+    computations = training_and_validation(
+        plans.graphs, info, outputs=bool(session.metrics), rows=rows
+    )
     training, _ = computations
     reserves = _reserves(session, plans, training, samples)
     plans = with_stored_weights(plans, training, info)

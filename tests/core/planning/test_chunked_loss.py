@@ -273,6 +273,11 @@ def test_large_logits_are_never_whole(tmp_path: Path) -> None:
         with odt.Trainer(path, loss=LOSS, batch_size=1, **options) as t:
             assert is_joined(t)
             assert t.session.build().memory().arena < 10e6
+    rows, whole = (
+        odt.plan(path, loss=LOSS, batch_size=1, metrics=[metric]).peak
+        for metric in ("accuracy", "top_5_accuracy")
+    )
+    assert rows < whole - 20e6
     with odt.Trainer(path, loss=LOSS, batch_size=1, metrics=["top_5_accuracy"]) as t:
         assert not is_joined(t)
 
