@@ -9,6 +9,7 @@ import numpy as np
 from odt.kernels.rows.opdef import Array
 
 LEAST = 4  # points of a sinusoid that are compared
+FEW = 8  # about as many columns are compared first, which rules out most arrays without memory
 EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as a fraction of the largest value
 SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
 MIN_BANDS = 4  # rows of a bank of filters
@@ -34,7 +35,7 @@ def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
 
 def _are_sinusoids(lines: Array, tolerance: float) -> bool:
     """Whether all columns are sinusoids, constants included, and two of them vary fast enough."""
-    few = lines[:, :: max(lines.shape[1] // 8, 1)]  # about eight, which rule out most arrays
+    few = lines[:, :: max(lines.shape[1] // FEW, 1)]
     return _fit(few, tolerance) and _fit(lines, tolerance)
 
 
@@ -66,11 +67,21 @@ def are_quadratures(a: Array, b: Array, tolerance: float = EXACT) -> bool:
     """
     if a.shape != b.shape or a.ndim < 2 or len(a) < LEAST:
         return False
-    first, second = (np.asarray(m, np.float64).reshape(len(m), -1) for m in (a, b))
-    squares = first**2 + second**2
+    matrices = a.reshape(len(a), -1), b.reshape(len(b), -1)
+    columns = matrices[0].shape[1]
+    most = sum(float(max(m.max(), -m.min())) ** 2 for m in matrices)
+    few = _squares(*(m[:, :: max(columns // FEW, 1)] for m in matrices))
+    if columns < LEAST or not np.ptp(few, axis=0).max() <= 4 * tolerance * most:
+        return False
+    squares = _squares(*matrices)
     largest = squares.max()
     same = bool(largest and np.ptp(squares, axis=0).max() <= 4 * tolerance * largest)
-    return same and squares.shape[1] >= LEAST and not np.allclose(first[0], first[1])
+    return same and not np.allclose(matrices[0][0], matrices[0][1])
+
+
+def _squares(a: Array, b: Array) -> Array:
+    """Returns the sums of the squares of two matrices in float64."""
+    return np.asarray(a, np.float64) ** 2 + np.asarray(b, np.float64) ** 2
 
 
 def is_split_quadrature(values: Array, tolerance: float = EXACT) -> bool:

@@ -54,8 +54,8 @@
     }                                                                                              \
   }
 
-/* sums[tap][rotation] += Σ over pixels of x[in[p] + at] times dy[out[p]] rotated, for some taps side
-   by side. */
+/* sums[tap][rotation] += Σ over pixels of x[in[p] + at] times dy[out[p]] rotated, for some taps
+   side by side. */
 #define GROUP_SUMS(group, n)                                                               \
   static __attribute__((noinline)) void F(sum_group##group##_##n)(                         \
       int pixels, const float *const *in, const float *dy, const int64_t *out, int64_t at, \
@@ -91,9 +91,9 @@ typedef struct {
   F(epilogue) epilogue;
 } F(grouped_job);
 
-/* Lists where the values of a vector, (rotation, LANES), are in weights or their gradient: lane i of
-   rotation r multiplies channel i for the unit r further in its group. The weights of a group, of
-   `group` values, follow those of the one before. */
+/* Lists where the values of a vector, (rotation, LANES), are in weights or their gradient: lane i
+   of rotation r multiplies channel i for the unit r further in its group. The weights of a group,
+   of `group` values, follow those of the one before. */
 static void F(list_rotated)(int64_t depth, int64_t group, int64_t unit_stride, int64_t depth_stride,
                             int64_t *at) {
   for (int64_t r = 0; r < depth; r++)
