@@ -35,7 +35,7 @@ from odt.dataclass import dataclass
 from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import file_of, lowered_of
-from odt.training.exports import check_adapters_path, check_export
+from odt.training.exports import check_adapters_path, check_export, keeps_adapters
 from odt.training.session import EXPORT
 
 # Options that are arguments of odt.Trainer.
@@ -114,11 +114,13 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     """Checks that the weights can be exported; warns if training would write nothing."""
     exports = options.exports.paths
     is_onnx = trainer.model.format == ONNX
-    if exports.keys() - {ADAPTERS} or options.run.run_dir:
+    keeps = keeps_adapters(trainer.session, options.exports.float_weights)
+    to_folder = options.run.run_dir and not keeps
+    if exports.keys() - {ADAPTERS} or to_folder:
         # An ONNX model is converted to the other formats, each of which is checked. Other models
         # are checked for their own format alone, which None stands for.
         formats: list[str | None] = [kind for kind in exports if kind in FORMATS and is_onnx]
-        if not formats or options.run.run_dir:
+        if not formats or to_folder:
             formats.append(None)
         for file_format in formats:
             check_export(
@@ -425,7 +427,10 @@ def write_exports(trainer: odt.Trainer, options: TrainOptions, lost: LostFileErr
                 preprocessing=options.exports.preprocessing and not spelled_as_one(),
             )
         written = [*exports.values()]
-        if folder:
+        if folder and keeps_adapters(trainer.session, options.exports.float_weights):
+            written.append(os.path.join(folder, "adapters.npz"))
+            trainer.export_adapters(written[-1])
+        elif folder:
             written.append(os.path.join(folder, f"model.{trainer.model.format}"))
             trainer.export(written[-1], float_weights=options.exports.float_weights)
         if trainer.worse and written:

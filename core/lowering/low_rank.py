@@ -19,7 +19,6 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.tensor_names import similar_names
-from odt.core.storage.reading import listed
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.geometry.decoders import IntegerDecoder
@@ -109,19 +108,25 @@ class AdaptedGraph:
         )
         return replace(self.adapters, members=members)
 
+    @property
+    def coarse(self) -> str:
+        """Name of an adapted weight that the file stores in few bits or in blocks, or empty."""
+        for adapter in self.adapters.members:
+            weight = self.graph.tensors[adapter.tensor]
+            if weight.is_in_blocks or (weight.quantization and weight.quantization.bits):
+                return weight.name
+        return ""
+
     def check_merge(self) -> None:
         """Refuses to merge adapters into weights that the file stores in few bits or in blocks.
 
         Raises:
             UnsupportedError: if there are such weights.
         """
-        weights = [self.graph.tensors[adapter.tensor] for adapter in self.adapters.members]
-        packed = (w for w in weights if w.quantization is not None and w.quantization.bits)
-        rounded = [w.name for w in (*(w for w in weights if w.is_in_blocks), *packed)]
-        if rounded:
+        if self.coarse:
             raise UnsupportedError(
                 f"{self.graph.name}: adapters must stay in a file of their own if their weights "
-                f"have 2 or 4 bits or are in blocks, as {listed(rounded)}: rounding the sum of "
+                f"have 2 or 4 bits or are in blocks, as {self.coarse}: rounding the sum of "
                 "both loses most of what the adapters learned. Export the adapters alone, or give "
                 "`float_weights=True`."
             )

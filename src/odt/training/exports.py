@@ -118,6 +118,12 @@ def check_export(
     check_shared_ranges(recipe.model, session.exported())
 
 
+def keeps_adapters(session: Session, float_weights: bool) -> bool:
+    """Whether trained adapters stay in a file of their own, since merging would round them away."""
+    adapted = session.recipe.lowered.adapted
+    return adapted is not None and bool(adapted.coarse) and not float_weights
+
+
 def _check_merge(session: Session, float_weights: bool) -> None:
     """Raises UnsupportedError if adapters would be merged into weights of few bits."""
     adapted = session.recipe.lowered.adapted

@@ -172,6 +172,8 @@ def test_commands_take_files_of_blocks(tmp_path: Path) -> None:
     run("plan", path, "--loss", "sparse-categorical-crossentropy")
     run("lora", path, "--rank", 2, "-o", adapters)
     run("train", path, "--adapters", adapters, *data, *target, "--export-adapters", adapters)
+    run("train", path, "--adapters", adapters, *data, *target, "--run-dir", tmp_path / "run")
+    assert (tmp_path / "run" / "adapters.npz").exists()
     run("eval", path, "--adapters", adapters, *data, *target)
     run("predict", path, *data, "--output", tmp_path / "p.npy")
     run("verify", path, path, *data)
