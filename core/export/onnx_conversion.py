@@ -13,6 +13,7 @@ import numpy as np
 from odt.core.export.builtin_forms import FORMS
 from odt.core.export.builtin_graph import BuiltinGraph
 from odt.core.export.model_builder import ModelBuilder
+from odt.core.export.split_groups import split_groups
 from odt.core.export.stated_attrs import form_of_attrs
 from odt.core.formats.flatbuffer.operator_options import default_options, options_table
 from odt.core.formats.flatbuffer.schema_tables import code_of, fields_of
@@ -44,7 +45,7 @@ def convert_onnx(model: Model, weights: Mapping[int, Array], file_format: str) -
         ModelError: if the file would be too large for the format.
     """
     lowered = lower_model(model, outputs="file").with_weights(weights)
-    graph = merge_activations(lowered.graphs.as_in_file, lowered.graph)
+    graph = split_groups(merge_activations(lowered.graphs.as_in_file, lowered.graph))
     pushed = push_transposes(graph, lowered.graph)
     try:
         return _Writer(model, file_format).write(_builtin(model, pushed))

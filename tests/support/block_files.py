@@ -39,13 +39,16 @@ class BlockBuilder(ModelBuilder):
         return i
 
 
-def dense_file(path: Path, kind: str, shape: tuple[int, int] = (6, 64)) -> tuple[Array, Array]:
+def dense_file(
+    path: Path, kind: str, shape: tuple[int, int] = (6, 64), *, biased: bool = True
+) -> tuple[Array, Array]:
     """Writes a dense layer with weights in blocks; returns its real weights and its bias."""
     b = BlockBuilder()
     x = b.add_input((1, shape[1]))
     w = b.add_blocks(kind, shape, "w")
     bias = b.rng.normal(size=shape[0]).astype(np.float32)
-    y = b.add_operator("FULLY_CONNECTED", (x, w, b.add_constant(bias, "b")), (1, shape[0]))
+    inputs = (x, w, b.add_constant(bias, "b") if biased else -1)
+    y = b.add_operator("FULLY_CONNECTED", inputs, (1, shape[0]))
     b.write(path, y)
     return b.real[w], bias
 
