@@ -16,6 +16,8 @@ from odt.kernels.rows.opdef import Array
 class Above:
     """Counts the outputs above their targets."""
 
+    by_row = False
+
     def __init__(self) -> None:
         self.count = 0
 
