@@ -188,6 +188,10 @@ REFUSED = {
     **{(form, command): NO_CUT for form in CONTROL_FLOW for command in ("cut --after", "join")},
     **{(form, "lora"): "are sparse, and get none; train it without" for form in SPARSE + PRUNED},
     **{
+        (form, "lora"): "adapters must stay in a file of their own if their weights have 2 or 4"
+        for form in ("int4 weights", "int8 with int4 weights")
+    },
+    **{
         (form, "personalize a new class"): r"must be dense .* but are sparse\. Replace the layer"
         for form in SPARSE + PRUNED
     },
