@@ -1,6 +1,6 @@
 """Builds a new graph from a lowered one: the base class of graph rewrites."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -89,6 +89,23 @@ class GraphBuilder:
         """Adds a RESHAPE from x to y."""
         shape = self.tensors[y].spec.shape
         self.nodes.append(node_of("RESHAPE", (x,), (y,), origin, new_shape=shape))
+
+    def with_replaced(self, replaces: Callable[[Node], bool]) -> LoweredGraph:
+        """Returns the new graph; the old one if no node is replaced.
+
+        Args:
+            replaces: adds other nodes for a node and returns True, or False if the node stays.
+        """
+        replaced = False
+        for node in self._graph.nodes:
+            if replaces(node):
+                replaced = True
+            else:
+                self.nodes.append(node)
+        if not replaced:
+            return self._graph
+        self.drop_unread()
+        return self.graph()
 
     def drop_unread(self) -> None:
         """Drops the nodes whose outputs nothing reads."""

@@ -10,6 +10,10 @@ from types import MappingProxyType
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder, Scales
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation
+from odt.core.recipe.computations import training_and_validation
 from odt.core.runtime.batch import Fill, Look, NotFiniteError
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.program import Program, Samples
@@ -38,6 +42,21 @@ def new_totals(metrics: Metrics) -> Totals:
 def read_rows(totals: Totals) -> bool:
     """Whether metrics need not read the outputs, but only what `Plan.rows` is."""
     return all(metric.by_row for metric in totals.values())
+
+
+def computations(
+    graphs: LoweredGraphs, info: TrainingInfo, metrics: Metrics, *, outputs: bool = False
+) -> tuple[Computation, Computation]:
+    """The computations of a training step and of a validation step, as far as metrics need them.
+
+    Args:
+        graphs: the lowered graphs of the file.
+        info: resolved training info.
+        metrics: the metrics.
+        outputs: whether others read the outputs of training steps, too.
+    """
+    rows = not outputs and read_rows(new_totals(metrics))
+    return training_and_validation(graphs, info, outputs=outputs or bool(metrics), rows=rows)
 
 
 def unseen(done: int, total: int) -> None:

@@ -15,7 +15,7 @@ from odt.core.planning.budget.choose_plans import choose_plans
 from odt.core.planning.computation import Computation, Plans, usual_plan
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_mode import Update
-from odt.core.recipe.computations import training_and_validation, with_stored_weights
+from odt.core.recipe.computations import with_stored_weights
 from odt.core.runtime.batch import Look
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.optimizer import optimizer_of
@@ -37,8 +37,8 @@ from odt.core.training.passes import (
     Totals,
     accumulate,
     bind_accumulate,
+    computations,
     evaluate,
-    new_totals,
     predict,
     read_rows,
     unseen,
@@ -141,9 +141,7 @@ class Trainer(Closing):
         self.seen: Seen = unseen
         self.counts: Totals = NO_TOTALS
         check_monitor(monitor, self.metrics)
-        rows = not outputs and read_rows(new_totals(self.metrics))
-        outputs = outputs or bool(self.metrics)
-        runs = training_and_validation(self._plans.graphs, info, outputs=outputs, rows=rows)
+        runs = computations(self._plans.graphs, info, self.metrics, outputs=outputs)
         computation = runs[0]
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)

@@ -38,7 +38,8 @@ def merge_groups(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one CONV_2D for all groups of channels of a tensor."""
     if sum(node.op == "CONV_2D" for node in graph.nodes) < 2:
         return graph
-    return _GroupMerger(graph).graph()
+    merger = _GroupMerger(graph)
+    return merger.with_replaced(merger.add_merged)
 
 
 class _GroupMerger(GraphBuilder):
@@ -49,21 +50,10 @@ class _GroupMerger(GraphBuilder):
         self._makers = {i: node for node in graph.nodes for i in node.outputs}
         self._reads = graph.count_reads()
 
-    def graph(self) -> LoweredGraph:
-        """Returns the new graph; the old one if it has no such convolutions."""
-        merged = False
-        for node in self._graph.nodes:
-            if node.op == "CONCATENATION" and self._add_merged(node):
-                merged = True
-            else:
-                self.nodes.append(node)
-        if not merged:
-            return self._graph
-        self.drop_unread()
-        return super().graph()
-
-    def _add_merged(self, node: Node) -> bool:
-        """Adds a CONCATENATION of fewer tensors, if some are the results of groups."""
+    def add_merged(self, node: Node) -> bool:
+        """Adds a CONCATENATION of fewer tensors, if some of a node's are the results of groups."""
+        if node.op != "CONCATENATION":
+            return False
         (y,) = node.outputs
         axis = node.attrs.axis % len(self.tensors[y].spec.shape)
         if len(self.tensors[y].spec.shape) != 4 or axis not in ORDERS:

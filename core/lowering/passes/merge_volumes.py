@@ -80,7 +80,8 @@ def merge_volumes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     """Returns a graph with one CONV_3D for each convolution of volumes that is spelled out."""
     if not any(_joins_volumes(graph, node) for node in graph.nodes):
         return graph
-    return _VolumeMerger(graph).graph()
+    merger = _VolumeMerger(graph)
+    return merger.with_replaced(merger.add_merged)
 
 
 def _joins_volumes(graph: LoweredGraph, node: Node) -> bool:
@@ -96,19 +97,10 @@ class _VolumeMerger(GraphBuilder):
         super().__init__(graph)
         self._makers = {i: node for node in graph.nodes for i in node.outputs}
 
-    def graph(self) -> LoweredGraph:
-        """Returns the new graph; the old one if it has no such convolution."""
-        merged = False
-        for node in self._graph.nodes:
-            sums = self._sums(node) if _joins_volumes(self._graph, node) else []
-            if sums and self._add(sums, node):
-                merged = True
-            else:
-                self.nodes.append(node)
-        if not merged:
-            return self._graph
-        self.drop_unread()
-        return super().graph()
+    def add_merged(self, node: Node) -> bool:
+        """Adds a convolution of volumes, if a node joins the sums of its images."""
+        sums = self._sums(node) if _joins_volumes(self._graph, node) else []
+        return bool(sums) and self._add(sums, node)
 
     def _sums(self, node: Node) -> list[Sum]:
         """Returns the images that a node joins as sums; none unless all of them are."""

@@ -23,7 +23,7 @@ from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import on_cores
 from odt.core.quantization.frozen_int8 import frozen_in_int8
-from odt.core.recipe.computations import training_and_validation, with_stored_weights
+from odt.core.recipe.computations import with_stored_weights
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.prepare import Recipe
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -32,7 +32,7 @@ from odt.core.storage.free_memory import in_process_of
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.frozen_cache import CachePolicy, cache_policy, cache_size, split_frozen
 from odt.core.training.metrics import metrics_nbytes
-from odt.core.training.passes import new_totals, read_rows
+from odt.core.training.passes import computations
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.library import machine
@@ -356,23 +356,20 @@ def _forecast(
     recipe = session.recipe
     info = recipe.info
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
-    rows = read_rows(new_totals(session.metrics))
-    computations = training_and_validation(
-        plans.graphs, info, outputs=bool(session.metrics), rows=rows
-    )
-    training, _ = computations
+    runs = computations(plans.graphs, info, session.metrics)
+    training, _ = runs
     reserves = _reserves(session, plans, training, samples)
     plans = with_stored_weights(plans, training, info)
     cached = 0
     if policy:
-        computations = split_frozen(plans, computations)
-        training, _ = computations
+        runs = split_frozen(plans, runs)
+        training, _ = runs
         cache = cache_size(plans, training, info.batch_size, policy)
         reserves["a cache"] = cache.resident
         cached = cache.nbytes
     forecast = fit_budget(
         plans,
-        computations,
+        runs,
         info,
         session.memory_budget,
         session.micro_batch,
