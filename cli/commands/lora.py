@@ -5,6 +5,7 @@ import shlex
 import click
 
 import odt
+from odt.cli.options.exports import weights_option
 from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
@@ -49,12 +50,7 @@ MODES = ("--rank", "--merge", "--adapters")
     metavar="FILE",
     help="Merge the trained adapters in FILE into the weights of MODEL.",
 )
-@click.option(
-    "--export-weights",
-    type=click.Choice(["as-stored", "float"]),
-    help="With --merge: type of weights that the model stores as float16, integers or sparse: the "
-    "stored type, or float32.  [default: as-stored]",
-)
+@weights_option
 @click.option(
     "--adapters",
     type=click.Path(),

@@ -89,6 +89,7 @@ class ExportOptions:
 
 
 export_options = declared_options(ExportOptions)
+weights_option = declared_options(ExportOptions, "export_weights")
 # Those of a federation.
 federation_exports = declared_options(
     ExportOptions, "export_adapters", "export_circle", "export_tflite", "export_onnx"

@@ -128,6 +128,19 @@ def network(bits: int, block: int, path: Path) -> Path:
     return path
 
 
+def with_float_weights(path: Path) -> Path:
+    """Writes the same model with float weights, in which nothing is packed."""
+    to = path.with_name("float.tflite")
+    odt.Trainer(path, loss="mean_squared_error").export(to, float_weights=True)
+    return to
+
+
+def samples() -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(96, 128)).astype(np.float32)
+    return x, rng.normal(size=(96, 5)).astype(np.float32)
+
+
 @pytest.mark.parametrize(("bits", "block"), FORMS)
 @pytest.mark.parametrize("batch", [2, 48])
 def test_frozen_layers_train_others_as_float_weights_do(
@@ -135,14 +148,10 @@ def test_frozen_layers_train_others_as_float_weights_do(
 ) -> None:
     """The same training as that of the file with float weights, in which nothing is packed."""
     path = network(bits, block, tmp_path / "m.tflite")
-    odt.Trainer(path, loss="mean_squared_error").export(
-        tmp_path / "float.tflite", float_weights=True
-    )
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(96, 128)).astype(np.float32)
-    y = rng.normal(size=(96, 5)).astype(np.float32)
+    as_float = with_float_weights(path)
+    x, y = samples()
     results = []
-    for file in (path, tmp_path / "float.tflite"):
+    for file in (path, as_float):
         with odt.Trainer(
             file,
             loss="mean_squared_error",
@@ -163,14 +172,10 @@ def test_frozen_layers_train_others_as_float_weights_do(
 def test_the_weights_of_adapters_stay_packed(bits: int, block: int, tmp_path: Path) -> None:
     """Adapters train as on the same weights as floats, and the plan holds the file's bytes."""
     path = network(bits, block, tmp_path / "m.tflite")
-    odt.Trainer(path, loss="mean_squared_error").export(
-        tmp_path / "float.tflite", float_weights=True
-    )
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(96, 128)).astype(np.float32)
-    y = rng.normal(size=(96, 5)).astype(np.float32)
+    as_float = with_float_weights(path)
+    x, y = samples()
     losses = []
-    for file in (path, tmp_path / "float.tflite"):
+    for file in (path, as_float):
         model = odt.lora(odt.load_model(file), 4, target="w*", seed=1)
         with odt.Trainer(model, loss="mean_squared_error", learning_rate=1e-2) as trainer:
             losses.append(trainer.fit(x, y, epochs=2, seed=1).history["loss"])
