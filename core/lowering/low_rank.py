@@ -211,7 +211,7 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
     is_sampled = adapters.model.startswith(SAMPLED)
     actual = model_hash(graph) if is_sampled else whole_hash(graph)
     if adapters.model != actual:
-        shown = [text.removeprefix(SAMPLED)[:8] for text in (adapters.model, actual)]
+        shown = [*map(short_hash, (adapters.model, actual))]
         raise ModelError(
             f"{graph.name}: adapters must be used with the model for which they were made, but "
             f"the hash of that model begins with {shown[0]}, of this one with "
@@ -313,6 +313,11 @@ def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
         sizes = {_sizes(graph, node) if _weight(node) == i else None for node in nodes}
         if len(sizes) == 1 and (size := sizes.pop()) is not None:
             yield i, size
+
+
+def short_hash(text: str) -> str:
+    """Returns the digits of a model's hash that messages show."""
+    return text.removeprefix(SAMPLED)[:8]
 
 
 def model_hash(graph: Graph) -> str:

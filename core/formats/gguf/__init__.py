@@ -1,1 +1,4 @@
-"""GGUF: metadata and tensors of language models, of which llama.cpp stores models and adapters."""
+"""GGUF: metadata and tensors of llama.cpp's models and adapters.
+
+Independent of lowering and of what models compute.
+"""

@@ -9,12 +9,11 @@ from odt.core.export.adapter_file import ARRAY, read_adapter_file
 from odt.core.export.gguf_adapters import holds_adapters
 from odt.core.export.peft_adapters import ARRAYS, CONFIG
 from odt.core.export.stored_adapters import StoredAdapters
+from odt.core.lowering.low_rank import short_hash
 from odt.core.model.graph import MAX_NAME
 from odt.errors import one_line
 from odt.models.model import Path
 from odt.text import plural, size, table
-
-HASH_SHOWN = 8  # characters, as many as in messages about another model
 
 
 def is_adapter_file(path: Path) -> bool:
@@ -82,5 +81,5 @@ def _base(stored: StoredAdapters) -> str:
     """Returns what the file says of the model for which the adapters were made."""
     parts = [one_line(stored.base, MAX_NAME)] if stored.base else []
     if stored.model:
-        parts.append(f"hash {one_line(stored.model[:HASH_SHOWN], MAX_NAME)}")
+        parts.append(f"hash {one_line(short_hash(stored.model), MAX_NAME)}")
     return ", ".join(parts) or "not in the file; odt compares names and shapes of the weights"
