@@ -10,19 +10,21 @@ from odt.core.storage.atomic_files import write_atomically
 
 
 @click.command(cls=Command)
-@click.option("--name", default="", metavar="NAME", help="Name of the board.  [default: its own]")
+@click.option(
+    "--name", default="", metavar="NAME", help="Name of the board.  [default: name of this machine]"
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="Write the row to FILE instead of printing it.",
+    help="Write the rates to FILE instead of printing them.",
 )
 def command(name: str, output: str | None) -> None:
     """Measure the rates of this machine in a few seconds, and print them as JSON.
 
-    Small networks train on one core. With the file, odt plan --board FILE estimates on any machine
-    how long a run takes here, and whether it fits.
+    Small networks train on one core while it measures. With the file of --output, odt plan --board
+    FILE estimates on any machine how long a run takes here, and whether it fits.
     """
     check_outputs({"--output": output}, {})
     load_training()

@@ -53,7 +53,7 @@ class JoinedSamples:
         count = len(targets)
         scales = scales_of(self.weights)
         if scales_of(source.weights) < scales and scales >= Scales.POSITIONS:
-            count //= 2
+            count //= 2  # the other half are weights of positions, after the targets
         source.read(samples, inputs, targets[:count])
         for weights in targets[count:]:
             weights.fill(1)

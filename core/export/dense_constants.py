@@ -18,7 +18,7 @@ def with_dense_constants(model: Model) -> Model:
     for i, sparsity in model.sparsity.items():
         number, k = model.place(i)
         stored, entry = model.graph.tensors[i], tables["subgraphs"][number]["tensors"][k]
-        assert stored.data is not None
+        assert stored.data is not None, "sparse tensors are constants"
         del entry["sparsity"]
         entry["buffer"] = len(tables["buffers"])
         tables["buffers"].append(buffer_entry(sparsity.dense(stored.data, stored.spec.shape)))
@@ -38,10 +38,10 @@ def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set
         inputs = [int(i) for i in operator.get("inputs", ())]
         if code.get("builtin_code", 0) == DENSIFY and constants.issuperset(inputs):
             sources[int(operator["outputs"][0])] = inputs[0]
-    operators = []
+    graph["operators"] = [
+        operator
+        for operator in graph["operators"]
+        if sources.keys().isdisjoint(map(int, operator.get("outputs", ())))
+    ]
     for operator in graph["operators"]:
-        if sources.keys().isdisjoint(map(int, operator.get("outputs", ()))):
-            operators.append(operator)
-    for operator in operators:
         operator["inputs"] = [sources.get(int(i), int(i)) for i in operator.get("inputs", ())]
-    graph["operators"] = operators

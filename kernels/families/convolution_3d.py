@@ -53,6 +53,7 @@ class Span:
 
     @property
     def count(self) -> int:
+        """Number of images."""
         return int(self.outs.stop - self.outs.start)
 
 
@@ -99,7 +100,7 @@ def spans(
 ) -> tuple[Span, ...]:
     """Returns the images for each tap; `back` for the walk from y to x."""
     d = attrs.depth(x, w)
-    taps = []
+    taps: list[Span] = []
     for k in range(d.kernel):
         shift = k * d.dilation - d.lo
         first = max(-(shift // d.stride), 0)

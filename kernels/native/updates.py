@@ -118,7 +118,7 @@ def bind_update_rows(
         which: rows that the update changes.
         part, parts: number of the part, and how many there are.
     """
-    a, b = (*slots, None, None)[:2]
+    a, b = (*slots, None, None)[:2]  # the kernel has two slots, of which a rule may use fewer
     sizes = len(p), p.size // len(p), which.value, part, parts
     return bind("update_rows", p, a, b, numbers, RULES.index(name), *gradient, *sizes)
 

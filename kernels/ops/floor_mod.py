@@ -43,8 +43,7 @@ def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, keepdims_shape: Axe
 
 
 def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
-    np.divide(a, b, out=out)
-    np.floor(out, out=out)
+    np.floor_divide(a, b, out=out)  # of the exact quotient; a / b may round up to an integer
     np.multiply(out, dy, out=out)
     np.negative(out, out=out)
 

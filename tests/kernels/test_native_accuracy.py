@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -109,6 +110,20 @@ def test_remainders_have_the_sign_of_the_divisor(name: str) -> None:
     with np.errstate(all="ignore"):
         wanted = np.remainder(a, b) if name == "FLOOR_MOD" else np.floor(a / b)
     np.testing.assert_array_equal(run(case, row.forward)["y"], wanted)
+
+
+def test_the_gradient_of_a_remainder_has_the_exact_quotient() -> None:
+    """1 / float32(0.1) is 9.99999985 and rounds to 10, but the remainder is 1 − 9 b."""
+    a, b = (np.array(v, np.float32) for v in ([1, -1, 3, 6, -7], [0.1, -0.1, 0.1, 0.2, 0.7]))
+    row = row_of("FLOOR_MOD")
+    case = Case.make(row, row.attrs({}, {}), {"a": a, "b": b})
+    quotients = map(Fraction, a.tolist()), map(Fraction, b.tolist())
+    exact = np.array([math.floor(x / y) for x, y in zip(*quotients, strict=True)])
+    assert (exact != np.floor(a / b)).any()
+    case.arrays["dy"] = np.ones_like(a)
+    kernel = case.gradients()["b"]
+    np.testing.assert_array_equal(case.run(kernel, of="b")["db"], -exact)
+    np.testing.assert_array_equal(run(case, kernel, of="b")["db"], -exact)
 
 
 def by_erf(x: float) -> float:

@@ -13,7 +13,7 @@ from odt.core.formats.flatbuffer.slots import BufferSlot, ModelSlot
 from odt.errors import ModelError
 from odt.kernels.rows.opdef import Array
 
-LENGTH = 4  # bytes of the length before the data
+WORD = 4  # bytes of an offset, and of the length before the data
 MAX_BYTES = 2**31 - 1  # of a flatbuffer, whose offsets have 32 bits with a sign
 
 
@@ -34,11 +34,11 @@ def with_data_at_end(packed: bytes, data: Mapping[int, Array]) -> Iterator[bytes
         FlatBuffer("new model", memoryview(packed)).root().tables(ModelSlot.BUFFERS, "buffer")
     )
     for buffer, values in data.items():
-        padding = -(size + LENGTH) % DATA_ALIGNMENT
-        place = tables[buffer].place(BufferSlot.DATA, LENGTH)
+        padding = -(size + WORD) % DATA_ALIGNMENT
+        place = tables[buffer].place(BufferSlot.DATA, WORD)
         patches.append((place, struct.pack("<I", size + padding - place)))
         parts += [bytes(padding), struct.pack("<I", values.nbytes), values.data]
-        size += padding + LENGTH + values.nbytes
+        size += padding + WORD + values.nbytes
     if size > MAX_BYTES:
         raise ModelError(
             f"new model: must have at most {MAX_BYTES} bytes, which its format can address, but "

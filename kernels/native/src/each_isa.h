@@ -16,17 +16,17 @@
 
 #define F(name) name##_base
 #define LANES 4
-#if defined(__aarch64__) /* 32 vector registers, of which a tile's rows take MR, too */
+#if defined(__aarch64__) /* 32 vector registers; the rows of a tile take MR of them, too */
 #define MR 8
 #define NR 2
 #define ROWS 2
 #define UNITS 4
-#elif defined(__SSE__) || defined(__ARM_NEON) || defined(__wasm_simd128__) /* 16 */
+#elif defined(__SSE__) || defined(__ARM_NEON) || defined(__wasm_simd128__) /* 16 vector registers */
 #define MR 4
 #define NR 2
 #define ROWS 2
 #define UNITS 4
-#else /* none, and 32 of single floats */
+#else /* no vector registers, but 32 of one float */
 #define MR 2
 #define NR 2
 #define ROWS 2

@@ -23,6 +23,11 @@ INLINE float F(remainder)(float x, float y) {
   return (r < 0) != (y < 0) ? r + y : r;
 }
 
+/* ⌊x / y⌋ of the exact quotient: x / y may round up to an integer. */
+INLINE float F(floor_quotient)(float x, float y) {
+  return F(nearest)((x - F(remainder)(x, y)) / y);
+}
+
 /* log₂ x in double for positive numbers: k + log₂ m, as in logarithm.h, with the series to 2⁻³⁹. */
 INLINE double F(log2)(float x) {
   union {

@@ -28,8 +28,8 @@ INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
   return (F(vec))_mm_min_ps((__m128)F(broadcast)(hi),
                             _mm_max_ps((__m128)F(broadcast)(lo), (__m128)v));
 #else
-  F(bits) low = v<F(broadcast)(lo), high = v> F(broadcast)(hi);
-  return F(selected)(high, F(broadcast)(hi), F(selected)(low, F(broadcast)(lo), v));
+  F(vec) least = F(broadcast)(lo), most = F(broadcast)(hi);
+  return F(selected)(v > most, most, F(selected)(v < least, least, v));
 #endif
 }
 
