@@ -27,10 +27,10 @@ from odt.datasets.source import ArrayPart, Source
 from odt.datasets.source_format import Opening
 from odt.datasets.tokenizer import model_metadata, tokenizer_of
 from odt.errors import DataError, UnsupportedError
+from odt.kernels.rows.lossdef import IGNORED
 from odt.kernels.rows.opdef import Array
 
 INT32 = np.dtype(np.int32)
-NONE = -1  # a target that counts nothing
 LINES = (".jsonl", ".ndjson")  # suffixes of files with a text or a chat in each line
 TEXTS = (".txt", ".md")  # suffixes of files that are texts
 
@@ -82,14 +82,14 @@ class LanguageModel:
 
     def windows(self, tokens: Array, counted: Array) -> Iterator[tuple[Array, Array]]:
         """Yields windows (T,) of tokens and targets, of which at least one counts."""
-        targets = np.where(counted[1:], tokens[1:], NONE).astype(INT32)
+        targets = np.where(counted[1:], tokens[1:], IGNORED).astype(INT32)
         for begin in range(0, len(targets), self.length):
             x = np.full(self.length, self.padding, INT32)
-            y = np.full(self.length, NONE, INT32)
+            y = np.full(self.length, IGNORED, INT32)
             count = min(self.length, len(targets) - begin)
             x[:count] = tokens[begin : begin + count]
             y[:count] = targets[begin : begin + count]
-            if (y != NONE).any():
+            if (y != IGNORED).any():
                 yield x, y
 
 
@@ -151,7 +151,7 @@ def open_language(opening: Opening) -> Source:
     if not reader.inputs:
         raise DataError(f"{opening.text}: must have a text of two tokens or more, but has none.")
     inputs, targets = np.stack(reader.inputs), np.stack(reader.targets)
-    counted = int((targets != NONE).sum())
+    counted = int((targets != IGNORED).sum())
     notes = [f"note: {opening.text}: {counted:,} of {targets.size:,} targets count."]
     if faults := reader.faults:
         notes.append(
