@@ -18,13 +18,19 @@ import torchmetrics
 from sklearn import metrics as sk
 from torchmetrics.functional import classification as tc
 from torchmetrics.functional import regression as tr
+from torchmetrics.functional.text import perplexity
 
-SAMPLES, CLASSES, LABELS = 60, 4, 3
+SAMPLES, CLASSES, LABELS, LENGTH = 60, 4, 3, 5
+IGNORED = -1  # a token that counts nothing
 
 
 def arrays(kind: str) -> tuple[Any, Any]:
-    """Outputs and targets: of classes, of a class that is rare, of flags, of values."""
+    """Outputs and targets: of classes, of a class that is rare, of tokens, of flags, of values."""
     rng = np.random.default_rng(11)
+    if kind == "tokens":
+        y = rng.dirichlet(np.ones(CLASSES), (SAMPLES, LENGTH))
+        t = rng.integers(0, CLASSES, (SAMPLES, LENGTH))
+        return y, np.where(rng.random(t.shape) < 0.2, IGNORED, t)
     if kind in ("classes", "rare"):
         x = np.round(2 * rng.normal(size=(SAMPLES, CLASSES)), 1)
         y = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
@@ -78,6 +84,28 @@ def accuracy(y: Any, t: Any) -> dict[str, float]:
     return {"torchmetrics": metric.item(), "scikit-learn": float(other)}
 
 
+def accuracy_of_tokens(y: Any, t: Any) -> dict[str, float]:
+    """Computes the accuracy of the tokens that count by both programs."""
+    metric = tc.multiclass_accuracy(
+        torch.tensor(y).reshape(-1, CLASSES),
+        torch.tensor(t).ravel(),
+        num_classes=CLASSES,
+        average="micro",
+        ignore_index=IGNORED,
+    )
+    counts = t != IGNORED
+    other = sk.accuracy_score(t[counts], y[counts].argmax(axis=-1))
+    return {"torchmetrics": metric.item(), "scikit-learn": float(other)}
+
+
+def perplexity_of_tokens(y: Any, t: Any) -> dict[str, float]:
+    """Computes the perplexity by torchmetrics, which reads logits, and by scikit-learn."""
+    metric = perplexity(torch.tensor(y).log(), torch.tensor(t), ignore_index=IGNORED)
+    counts = t != IGNORED
+    loss = sk.log_loss(t[counts], y[counts], labels=range(CLASSES))
+    return {"torchmetrics": metric.item(), "scikit-learn": float(np.exp(loss))}
+
+
 def top_2(y: Any, t: Any) -> dict[str, float]:
     """Computes the top-2 accuracy by both programs."""
     metric = tc.multiclass_accuracy(
@@ -121,6 +149,10 @@ OF_CLASSES: dict[str, Measure] = {
     "f1_score": classes(tc.multiclass_f1_score, sk.f1_score),
     "auc": auc_of_classes,
 }
+OF_TOKENS: dict[str, Measure] = {
+    "accuracy": accuracy_of_tokens,
+    "perplexity": perplexity_of_tokens,
+}
 OF_FLAGS: dict[str, Measure] = {
     "binary_accuracy": flags(tc.binary_accuracy, sk.accuracy_score),
     "precision": flags(tc.binary_precision, sk.precision_score),
@@ -139,6 +171,7 @@ OF_VALUES: dict[str, Measure] = {
 KINDS = {
     "classes": OF_CLASSES,
     "rare": OF_CLASSES,
+    "tokens": OF_TOKENS,
     "flag": OF_FLAGS,
     "flags": OF_FLAGS,
     "values": OF_VALUES,
