@@ -36,7 +36,7 @@ from odt.errors import LostFileError, OdtError
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import file_of, lowered_of
 from odt.training.exports import check_adapters_path, check_export, keeps_adapters
-from odt.training.session import EXPORT
+from odt.training.session import COUNTED
 
 # Options that are arguments of odt.Trainer.
 TRAINER = {*RECIPE_OPTIONS, *SESSION_OPTIONS, *DIVISION_OPTIONS} - TEACHER_OPTIONS.keys()
@@ -62,7 +62,7 @@ class TrainingData:
 def load_training() -> None:
     """Imports what `odt train` imports when it runs, whose memory a forecast counts."""
     # The first one is for shuffling.
-    for name in ("numpy.random", "odt.cli.output.training_log", *EXPORT):
+    for name in ("numpy.random", "odt.cli.output.training_log", *COUNTED):
         importlib.import_module(name)
 
 

@@ -44,7 +44,7 @@ from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.slots import ModelSlot, SubGraphSlot, TensorSlot
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
-from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.integers.stored_values import stored_values
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.streaming.unroll import one_step

@@ -34,8 +34,8 @@ from odt.core.formats.flatbuffer.slots import (
     TensorSlot,
 )
 from odt.core.formats.flatbuffer.subgraphs import same_values
-from odt.core.integers.fake_quantize import real_graph
 from odt.core.integers.implied_activations import implied_activations
+from odt.core.integers.real_graph import real_graph
 from odt.core.integers.stored_values import shared_biases
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import PASSING

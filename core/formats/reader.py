@@ -5,7 +5,6 @@ import stat
 
 from odt.core.formats.flatbuffer.flatbuffer import FORMATS
 from odt.core.formats.flatbuffer.reader import parse_model
-from odt.core.formats.nnpackage import packaged_model
 from odt.core.model.model import Model
 from odt.core.storage.mapped_files import map_or_read
 from odt.errors import ModelError, OptionError
@@ -32,6 +31,8 @@ def read_model(
     name = os.fspath(path)
     kind: str | None = None  # type of the model that an nnpackage names
     if os.path.isdir(name):
+        from odt.core.formats.nnpackage import packaged_model
+
         name, kind = packaged_model(name)
     try:
         handle = os.open(

@@ -33,13 +33,10 @@ from odt.core.integers.stored_values import (
     layer_scale,
     shared_biases,
 )
-from odt.core.integers.vector_biases import vector_biases
-from odt.core.lowering.checked_operators import check_operators
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.model.dequantize import (
     FLOAT32,
     DequantizedGraph,
-    dequantize_weights,
     integer_decoder,
     weight_quantization,
 )
@@ -47,7 +44,6 @@ from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import (
-    has_quantized_activations,
     is_quantized_activation,
     with_cell_clip,
 )
@@ -75,19 +71,13 @@ LEAST: Mapping[str, Callable[[float, float], float]] = {
 UNLIMITED = (*LEAST, "DIV")
 
 
-def real_graph(model: Model) -> DequantizedGraph:
-    """Returns a model's graph with float32 weights: fake-quantized if activations are quantized.
+def fake_quantize(model: Model, dequantized: DequantizedGraph) -> DequantizedGraph:
+    """Returns the graph of a model whose activations are quantized, with fake quantization.
 
-    Raises:
-        ModelError: if the quantization of a tensor does not fit its operator.
+    Args:
+        model: the model.
+        dequantized: its graph with float32 weights.
     """
-    quantized = has_quantized_activations(model)
-    if quantized:
-        check_operators(model)
-    dequantized = dequantize_weights(model)
-    dequantized = replace(dequantized, graph=vector_biases(dequantized.graph))
-    if not quantized:
-        return dequantized
     builder = _Builder(
         model, with_implied_activations(dequantized.graph, implied_activations(model))
     )

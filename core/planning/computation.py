@@ -6,7 +6,6 @@ from functools import partial
 
 from odt.core.data.protocol import Scales
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import inference_plan, training_plan
 from odt.core.planning.gradient_sums import TableRule, by_rows, computed_in_sums, table_sums
@@ -14,7 +13,6 @@ from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.output_loss import Loss
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.cheap_values import cheap_values
-from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.schedule import (
     Schedule,
     available_cores,
@@ -69,6 +67,8 @@ class Computation:
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
+            from odt.core.lowering.split_frozen import begin_at
+
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:
             return inference_plan(lowered)
@@ -76,6 +76,8 @@ class Computation:
         dropped = cheap_values(plan) if self.backward else ()
         if not dropped:
             return plan
+        from odt.core.planning.rewrites.recompute import recompute
+
         return recompute(plan, dropped)
 
     def _with_losses(self, lowered: LoweredGraph) -> Plan:

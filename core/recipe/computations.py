@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from odt.core.integers.equalize import pairs
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
 from odt.core.model.graph import Graph, Tensor, has_ranges
@@ -141,6 +140,8 @@ def with_equalized_weights(lowered: LoweredModel, info: TrainingInfo) -> Lowered
         trainable_tensors(lowered.graphs.at_file_batch, operators, info.trainable_tensors)
     )
     activations = {i for i in model.quantization if model.graph.tensors[i].data is None}
+    from odt.core.integers.equalize import pairs
+
     if not any(pairs(model, model.graph, trained | activations)):
         return lowered
     return lower_model(replace(lowered.file, equalized=trained))

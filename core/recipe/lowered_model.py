@@ -2,22 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.lowering.constants.hold import hold_constants
-from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
-from odt.core.lowering.streaming.unroll import unroll
 from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph
 from odt.core.model.model import ONNX, Model
+from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
+
+if TYPE_CHECKING:
+    from odt.core.lowering.low_rank import AdaptedGraph, Adapters
 
 Outputs: TypeAlias = Literal["training", "computed", "file"]
 
@@ -41,7 +43,7 @@ class LoweredModel:
     unrolled: Model
     dequantized: DequantizedGraph
     graphs: LoweredGraphs
-    adapted: AdaptedGraph | None = None
+    adapted: "AdaptedGraph | None" = None
     left_out: LeftOut | None = None
 
     @property
@@ -69,7 +71,7 @@ def lower_if_supported(make: Callable[[], Model]) -> LoweredModel | None:
 
 
 def lower_model(
-    file: Model, adapters: Adapters | None = None, *, outputs: Outputs = "training"
+    file: Model, adapters: "Adapters | None" = None, *, outputs: Outputs = "training"
 ) -> LoweredModel:
     """Dequantizes the weights of a model file; graphs are lowered when they are requested.
 
@@ -92,11 +94,17 @@ def lower_model(
     left_out = None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")
-    unrolled = unroll(part)
+    unrolled = part
+    if keeps_state(part.graph):
+        from odt.core.lowering.streaming.unroll import unroll
+
+        unrolled = unroll(part)
     dequantized = real_graph(unrolled)
     dequantized = replace(dequantized, graph=hold_constants(dequantized.graph))
     adapted = None
     if adapters is not None:
+        from odt.core.lowering.low_rank import adapt
+
         adapted = adapt(dequantized.graph, adapters)
         dequantized = replace(dequantized, graph=adapted.graph)
     graphs = LoweredGraphs(dequantized.graph)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.integers.stored_values import stored_values
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array

@@ -11,7 +11,7 @@ import pytest
 from support.paths import GOLDEN
 
 import odt
-from odt.training.session import EXPORT, process_nbytes
+from odt.training.session import COUNTED, process_nbytes
 
 MODEL = str(GOLDEN / "mnist/model.circle")
 RUN = """
@@ -129,7 +129,7 @@ def test_pages_of_the_model_are_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     odt.new_model("mlp", input_shape=(784,), outputs=10, hidden=(4000,)).save(path)
     size = path.stat().st_size
-    for name in EXPORT:
+    for name in COUNTED:
         import_module(name)
     with odt.Trainer(path, loss="mse", batch_size=1, memory_budget=10**9) as t:
         before = process_nbytes(t.session.recipe.model)

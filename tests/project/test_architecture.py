@@ -82,14 +82,26 @@ MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "heapq", "json", "path
 MAYBE_LATE |= {"concurrent", "tempfile", "threadpoolctl", "tomllib", "urllib", "webbrowser"}
 MAYBE_LATE |= {"zipfile"}
 # What only files of one format or of one kind need is loaded when such a file is read or written.
-SOME_FILES = tuple(f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering"))
+SOME_FILES: tuple[str, ...] = tuple(
+    f"odt.core.{room}.onnx" for room in ("export", "formats", "lowering")
+)
 SOME_FILES += ("odt.core.formats.flatbuffer.block_scales",)
 SOME_FILES += ("odt.core.formats.flatbuffer.external_buffers",)
 SOME_FILES += ("odt.core.planning.chunked_loss",)  # of models with many classes
+SOME_FILES += ("odt.core.formats.nnpackage", "odt.core.formats.file_kinds")  # of other files
+SOME_FILES += ("odt.core.integers.equalize", "odt.core.integers.fake_quantize")  # of integers
+SOME_FILES += ("odt.core.lowering.low_rank", "odt.core.lowering.streaming.unroll")
+# What only plans within a budget, or with cached or recomputed activations, need.
+SOME_PLANS: tuple[str, ...] = (
+    "odt.core.planning.budget.fit_budget",
+    "odt.core.planning.rewrites.recompute",
+)
+SOME_PLANS += ("odt.core.lowering.split_frozen",)
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
 # models, and shows progress and objects of notebooks.
 SOME_RUNS = (
+    *SOME_PLANS,
     "odt.core.export.",
     "odt.core.formats.nnpackage",
     "odt.core.quantization.",
@@ -100,6 +112,7 @@ SOME_RUNS = (
     "odt.habit_tables",
     "odt.habits",
     "odt.models.model_html",
+    "odt.models.summary",
     "odt.progress",
     "odt.training.detection",
     "odt.training.first_steps",
@@ -109,7 +122,7 @@ SOME_RUNS = (
     "odt.training.progress_bar",
     "odt.training.rate_html",
 )
-LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": SOME_FILES}
+LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": SOME_FILES + SOME_PLANS}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif", "pyarrow", "soundfile"}

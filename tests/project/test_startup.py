@@ -80,3 +80,16 @@ def test_training_imports_no_slow_module_and_few_rows(tmp_path: Path) -> None:
     assert not modules & (SLOW - {"click"})
     assert below(modules, "kernels.optimizers") == {"odt.kernels.optimizers.adam"}
     assert below(modules, "kernels.losses") == {"odt.kernels.losses.categorical_crossentropy"}
+
+
+def test_training_imports_no_module_of_other_models_or_budgets() -> None:
+    script = f"import odt; odt.Trainer({str(GOLDEN / 'mnist/model.circle')!r}, loss='mse').weights"
+    modules = loaded(script, before="numpy")
+    assert "odt.core.planning.computation" in modules
+    assert not below(modules, "core.lowering.streaming")
+    assert not modules & {
+        "odt.core.integers.fake_quantize",
+        "odt.core.lowering.low_rank",
+        "odt.core.planning.budget.fit_budget",
+        "odt.core.planning.rewrites.recompute",
+    }

@@ -18,9 +18,9 @@ import odt.cli.output.training_log
 import odt.training.trainer
 import odt.kernels
 from odt.cli.main import main
-from odt.training.session import EXPORT
+from odt.training.session import COUNTED
 
-for name in EXPORT:  # which a budget counts before training
+for name in COUNTED:  # which a budget counts before training
     importlib.import_module(name)
 for module in pkgutil.walk_packages(odt.kernels.__path__, "odt.kernels."):
     if not module.name.endswith("._kernels"):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.formats.file_kinds import other_kind
 from odt.core.formats.flatbuffer.arities import check_arities
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FORMATS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
@@ -57,6 +56,8 @@ def parse_model(
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
     if identifier not in FORMATS:
+        from odt.core.formats.file_kinds import other_kind
+
         kind = other_kind(data)
         if kind is not None:
             raise ModelError(

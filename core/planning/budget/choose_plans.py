@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.schedule import Schedule
@@ -30,6 +29,8 @@ def choose_plans(
         )
         plans.keep(schedule.sizes)
         return plans, schedule, None
+    from odt.core.planning.budget.fit_budget import fit_budget
+
     forecast = fit_budget(
         plans,
         computations,

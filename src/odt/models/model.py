@@ -10,7 +10,6 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
-from odt.core.lowering.low_rank import Adapters
 from odt.core.model.model import FORMATS, OTHER_SUFFIXES
 from odt.core.model.model import Model as File
 from odt.core.model.training_info import StoredInfo
@@ -22,11 +21,11 @@ from odt.core.recipe.sequences import with_sequences
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.habits import known_arguments, missing_attribute
-from odt.models.summary import describe
 from odt.text import Text
 
 if TYPE_CHECKING:
     from odt.charts.plot import Plot
+    from odt.core.lowering.low_rank import Adapters
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
@@ -91,7 +90,7 @@ class Model:
         format: "circle", "tflite" or "onnx".
     """
 
-    def __init__(self, file: File, adapters: Adapters | None = None) -> None:
+    def __init__(self, file: File, adapters: "Adapters | None" = None) -> None:
         self._file = file
         self._adapters = adapters
         self.path = file.path
@@ -167,6 +166,8 @@ class Model:
         Raises:
             OptionError: if a pattern matches no weight.
         """
+        from odt.models.summary import describe
+
         selection = Selection(tuple(patterns), tuple(freeze), bias_only, freeze_norm)
         return Text(describe(self._lowered, selection))
 

@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = dict[str, float]
 
-# What a budget counts for the export: bytes, and modules that write the trained model.
-EXPORTED = "the export"  # key of LEAVE_OUT
-EXPORT = (
+EXPORTED = "the export"  # bytes that a budget counts for it: key of LEAVE_OUT
+# Modules that a budget counts: those that fit it, and those that write the trained model.
+COUNTED = (
+    "odt.core.planning.budget.fit_budget",
     *("odt.core.export.exporter", "odt.core.export.record_metadata"),
     *("flatbuffers", "tempfile", "zipfile"),
 )
@@ -278,7 +279,7 @@ class Session(Closing):
             if self.memory_budget is not None:
                 if shuffled or self.rate_is_default:
                     import_module("numpy.random")  # 7 MB of the process
-                for name in EXPORT:
+                for name in COUNTED:
                     import_module(name)
                 process = process_nbytes(self.recipe.model)
                 exported = 0 if other_target() else self.recipe.export_nbytes

@@ -14,7 +14,6 @@ from odt.core.data.protocol import Data
 from odt.core.data.real_inputs import RealInputs
 from odt.core.data.taught_data import TaughtData
 from odt.core.options.training_options import TEACHER_OPTIONS
-from odt.core.planning.budget.fit_budget import megabytes, rounded_down
 from odt.core.recipe.distillation import CATEGORICAL
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.output_losses import default_loss, ends_in_softmax
@@ -226,6 +225,8 @@ def _gives_logits(teacher: Teacher, column: Column, kind: str) -> bool:
 def _check_budget(budget: int | None, needed: int) -> None:
     """Refuses a budget of fewer bytes than the process needs with teacher and student."""
     if budget is not None and needed > budget:
+        from odt.core.planning.budget.fit_budget import megabytes, rounded_down
+
         raise OptionError(
             "memory_budget",
             f"must be at least {megabytes(needed)} to compute the teacher's outputs",

@@ -11,7 +11,7 @@ from support.judges import litert
 
 import odt
 from odt.core.formats.reader import read_model
-from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.model.model import Model
 from odt.kernels.rows.opdef import Array
 

@@ -13,7 +13,7 @@ from support.quantized_networks import NAMES, small_net
 
 import odt
 from odt.core.formats.reader import read_model
-from odt.core.integers.fake_quantize import real_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.model.model import Model
 from odt.core.recipe.resolve import number_of_last
 from odt.errors import DataError, OptionError, UnsupportedError

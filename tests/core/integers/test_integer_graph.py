@@ -12,8 +12,8 @@ from support.mutations import mutations, structures
 
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.reader import read_model
-from odt.core.integers.fake_quantize import real_graph
 from odt.core.integers.integer_graph import integer_graph
+from odt.core.integers.real_graph import real_graph
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData

@@ -11,9 +11,9 @@ from support.paths import MODELS
 import odt
 from odt.cli.main import main
 from odt.core.formats.reader import read_model
-from odt.core.integers.fake_quantize import real_graph
 from odt.core.integers.integer_graph import integer_graph
 from odt.core.integers.integer_prefix import with_integer_prefix
+from odt.core.integers.real_graph import real_graph
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.planning.autodiff import inference_plan
