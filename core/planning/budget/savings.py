@@ -1,5 +1,6 @@
 """Bytes saved by each technique that reduces memory."""
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from odt.core.planning.budget.forecast import Forecast
@@ -43,73 +44,64 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         else RewrittenPlans(forecast.plans)
     )
     plain, usual = plans.usual.at(computation, schedule.micro_batch)
-    without_overlays = plan_memory(plain, overlays=False).nbytes
     ordered = reorder(plain, plans.order)
-    reordered = plan_memory(ordered).nbytes
     digested = use_digests(ordered, plans.digests)
-    compressed = plan_memory(digested).nbytes
-    recomputed = plans.at(computation, schedule.micro_batch)[1].nbytes
     tables = {d.parameter for d in forecast.running.deliveries.values() if d.by_rows}
+    repeated = len(forecast.plan.entries) - len(digested.entries)
+    longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
+    recomputed = plans.at(computation, schedule.micro_batch)[1].nbytes
     with_rows = recomputed
     if tables:
         plan = plans.plan(computation, schedule.micro_batch)
         with_rows = plan_memory(by_rows(plan, tables)).nbytes
-    in_blocks = plan_memory(in_arena(forecast.running)).nbytes
-    repeated = len(forecast.plan.entries) - len(digested.entries)
-    longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
-    rows = [
-        Saving(
-            "reuse",
-            schedule.workers * (usual.separate - without_overlays),
-            "by values with disjoint lifetimes",
-        ),
-        Saving(
-            "in place",
-            schedule.workers * (without_overlays - usual.nbytes),
-            "results written over operands",
-        ),
-        Saving(
-            "reordering",
-            schedule.workers * (usual.nbytes - reordered),
-            "branches and gradients one by one",
-        ),
-        Saving(
+    arenas = (  # technique, size of an arena with it and those before it, note
+        ("reuse", plan_memory(plain, overlays=False).nbytes, "by values with disjoint lifetimes"),
+        ("in place", usual.nbytes, "results written over operands"),
+        ("reordering", plan_memory(ordered).nbytes, "branches and gradients one by one"),
+        (
             "compression",
-            schedule.workers * (reordered - compressed),
+            plan_memory(digested).nbytes,
             f"of activations to bits or bytes, for {len(plans.digests)} gradients",
         ),
-        Saving(
+        (
             "recomputation",
-            schedule.workers * (compressed - recomputed),
+            recomputed,
             f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
-        Saving(
-            "rows",
-            schedule.workers * (recomputed - with_rows),
-            "gradients of the rows of tables that a step reads",
-        ),
-        Saving(
+        ("rows", with_rows, "gradients of the rows of tables that a step reads"),
+        (
             "blocks",
-            schedule.workers * (with_rows - in_blocks),
+            plan_memory(in_arena(forecast.running)).nbytes,
             "of large gradients, each used at once",
         ),
-        Saving(
-            "sums",
-            schedule.workers * (in_blocks - forecast.memory.nbytes),
-            "by gradients that kernels add to their sums directly",
-        ),
-    ]
+        ("sums", forecast.memory.nbytes, "by gradients that kernels add to their sums directly"),
+    )
+    rows: list[Saving] = []
     if schedule.micro_batch < schedule.batch:
         note = "against one micro-batch on one worker"
         with suppress(UnsupportedError):  # a model whose shapes are only for one sample
             whole = plans.usual.at(computation, schedule.batch)[1].nbytes
-            rows.insert(0, Saving("micro-batches", whole - schedule.workers * usual.nbytes, note))
+            rows.append(Saving("micro-batches", whole - schedule.workers * usual.nbytes, note))
+    before = usual.separate
+    for name, after, note in arenas:
+        rows.append(Saving(name, schedule.workers * (before - after), note))
+        before = after
+    rows += _savings_of_sums(forecast, tables)
+    return [row for row in rows if row.nbytes]
+
+
+def _savings_of_sums(forecast: Forecast, tables: Collection[str]) -> Iterator[Saving]:
+    """Yields what is saved in the sums of gradients, outside of the arenas.
+
+    Args:
+        forecast: as for `savings`.
+        tables: parameters whose gradients are summed by rows.
+    """
+    schedule = forecast.schedule
     sizes = forecast.plan.gradient_nbytes.items()
     trained = schedule.workers * sum(nbytes for name, nbytes in sizes if name not in tables)
-    if schedule.batch <= schedule.workers * schedule.micro_batch and forecast.gradients < trained:
-        saved = trained - forecast.gradients
-        rows.append(Saving("immediate update", saved, "when a gradient is complete"))
+    saved = trained - forecast.gradients
+    if schedule.batch <= schedule.workers * schedule.micro_batch and saved > 0:
+        yield Saving("immediate update", saved, "when a gradient is complete")
     elif schedule.workers > 1:
-        saved = trained - forecast.gradients
-        rows.append(Saving("shared gradients", saved, "large ones have one sum"))
-    return [row for row in rows if row.nbytes]
+        yield Saving("shared gradients", saved, "large ones have one sum")

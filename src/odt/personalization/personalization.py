@@ -193,49 +193,41 @@ def personalize(
     paths = _paths(source, out, store)
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
     show = show or _no_note
-    folder: Source | None = None
-    if isinstance(samples, NewData):
-        folder, (x, y) = _open_folder(source, samples, show)
-        classes = classes or folder.classes
-    else:
-        x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
+    folder, (x, y) = _opened(source, samples, show)
     old, model_classes = _open_store(source, head, paths.old_store)
-    new_samples = match_classes(labels_of(y, classes), model_classes, head.classes)
-    if len(new_samples.names) > head.classes and not epochs:
+    names = classes or (folder.classes if folder is not None else None)
+    new = match_classes(labels_of(y, names), model_classes, head.classes)
+    if len(new.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"
         raise OptionError("epochs", rule, epochs)
-    old = old.with_names(new_samples.names)
+    old = old.with_names(new.names)
     limit = nbytes(store_bytes)
     assert limit is not None, "only None has no size"
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
-        _with_classes(source, head, new_samples.names),
+        _with_classes(source, head, new.names),
         loss="sparse_categorical_crossentropy",
         optimizer=optimizer,
         learning_rate=None if isinstance(optimizer, Optimizer) else learning_rate,
         batch_size=batch_size,
-        ema=0.0 if len(new_samples.names) > head.classes else None,  # new rows have no history
+        ema=0.0 if len(new.names) > head.classes else None,  # new rows have no history
         memory_budget=memory_budget,
         trainable=Trainable(operators=head.operators),
         cache_frozen="ram",
     ) as trainer:
-        replay = Replay(trainer, head, old, new_samples, x, held_back if epochs else 0.0, seed)
+        replay = Replay(trainer, head, old, new, x, held_back if epochs else 0.0, seed)
         scores: Scores = (None, None)
         replay_scores: Scores = (None, None)
         if epochs:
-            _warn_of_missing([new_samples.names[k] for k in replay.missing])
+            _warn_of_missing([new.names[k] for k in replay.missing])
             replay.train(epochs)
             scores = replay.scores(replay.validation)
             replay_scores = replay.scores(replay.stored)
         rolled_back = _reason(scores, replay_scores, forgetting)
-        new = old
+        stored = old
         if not rolled_back:
-            new = old.with_samples(replay.new_features, new_samples.labels, count, sampling, seed)
-            for file in {paths.new_store, paths.model}:
-                remove_leftovers(os.path.dirname(os.path.realpath(file)))
-            new.write(paths.new_store)  # before the model: docs/personalization.md says why
-            if epochs:
-                trainer.export(paths.model)
+            stored = old.with_samples(replay.new_features, new.labels, count, sampling, seed)
+            _write(paths, stored, trainer if epochs else None)
     if folder is not None:
         for remark in folder.remark_notes():
             show(remark)
@@ -243,9 +235,9 @@ def personalize(
         kept=bool(epochs) and not rolled_back,
         rolled_back=rolled_back,
         path=paths.model,
-        classes=new_samples.names,
-        new_classes=new_samples.names[head.classes :],
-        samples=len(new_samples.labels),
+        classes=new.names,
+        new_classes=new.names[head.classes :],
+        samples=len(new.labels),
         held_back=len(replay.validation),
         before=scores[0],
         after=scores[1],
@@ -254,8 +246,8 @@ def personalize(
         replay_after=replay_scores[1],
         memory=replay.memory,
         store=paths.old_store if rolled_back else paths.new_store,
-        stored=len(new),
-        store_nbytes=len(new.encoded()),
+        stored=len(stored),
+        store_nbytes=len(stored.encoded()),
     )
 
 
@@ -282,6 +274,18 @@ def _paths(model: Model, out: Path | None, store: Path | None) -> _Paths:
     return _Paths(path, old, new)
 
 
+def _write(paths: _Paths, store: FeatureStore, trainer: Trainer | None) -> None:
+    """Writes the store and the model of a trainer, if there is one.
+
+    The store comes first: a store with classes that its model does not have yet is valid.
+    """
+    for file in {paths.new_store, paths.model}:
+        remove_leftovers(os.path.dirname(os.path.realpath(file)))
+    store.write(paths.new_store)
+    if trainer is not None:
+        trainer.export(paths.model)
+
+
 def _warn_of_missing(classes: Sequence[str]) -> None:
     """Warns of classes without any sample."""
     if classes:
@@ -295,18 +299,18 @@ def _no_note(note: str) -> None:
     """Shows nothing."""
 
 
-def _reason(new_samples: Scores, old_samples: Scores, forgetting: float) -> str:
+def _reason(held_back: Scores, stored: Scores, forgetting: float) -> str:
     """Returns why the new model is not written; empty if it is.
 
     Args:
-        new_samples: results of the old and the new model on the held-back samples.
-        old_samples: the same on the stored samples.
+        held_back: results of the old and the new model on the held-back samples.
+        stored: the same on the stored samples.
         forgetting: largest accepted fall of the accuracy on the stored samples.
     """
-    before, after = new_samples
+    before, after = held_back
     if before and after and not improves(before, after):
         return NO_BETTER
-    before, after = old_samples
+    before, after = stored
     fall = before["accuracy"] - after["accuracy"] if before and after else 0.0
     return FORGETTING if fall > forgetting else ""
 
@@ -364,6 +368,15 @@ def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore,
     if not names and len(first_names) == count and first_names != numbers:
         names = first_names
     return store.with_names(first_names), names
+
+
+def _opened(
+    model: Model, samples: DataSet | NewData | tuple[Any, Any], show: Show
+) -> tuple[Source | None, tuple[Any, Any]]:
+    """Returns inputs and labels of samples, and their source if they are a folder."""
+    if isinstance(samples, NewData):
+        return _open_folder(model, samples, show)
+    return None, (samples.x, samples.y) if isinstance(samples, DataSet) else samples
 
 
 def _open_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:
