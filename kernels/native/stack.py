@@ -21,6 +21,7 @@ STACK = MappingProxyType(
         "pool.c": 1536,
         "random.c": 256,
         "recurrent.c": 2048,
+        "rotate.c": 256,
         "scans.c": 192,
         "softmax.c": 1536,
         "transpose.c": 256,

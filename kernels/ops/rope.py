@@ -9,12 +9,24 @@ The tables are not weights and have no gradient. onert reads only the first row 
 gives the same result if there is one row. Source: RoPEOptions in the Circle schema.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.rows.opdef import (
+    Array,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Options,
+    Specs,
+    TensorSpec,
+)
 
 GPT_NEOX = 0
 
@@ -83,12 +95,40 @@ def grad_x(
     turn(dy, dx, part, sin1, np.negative(sin0, out=minus), cos)
 
 
+def fits(mode: int, s: Specs) -> bool:
+    """Whether all images and heads have the same tables, of one row or of T rows."""
+    x, sin = s["x"], s["sin"]
+    if x.dtype != FLOAT or x.size == 0:
+        return False
+    return sin.shape[-2:-1] in ((), (sin.size // x.shape[3],))
+
+
+def rotate(back: int, mode: int, *, sin: Array, cos: Array, **arrays: Array) -> Callable[[], None]:
+    x, y = (arrays["dy"], arrays["dx"]) if back else (arrays["x"], arrays["y"])
+    rows, places, half = x.size // x.shape[3], sin.size // x.shape[3], x.shape[3] // 2
+    return bind("rotate", x, sin, cos, y, rows, places, half, back)
+
+
 OP = OpDef(
     "ROPE",
     inputs=("x", "sin", "cos"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "sin", "cos"), writes=("y",), workspace=signs),
-    grads={"x": Kernel(grad_x, reads=("dy", "sin", "cos"), writes=("dx",), workspace=signs)},
+    forward=Kernel(
+        forward,
+        reads=("x", "sin", "cos"),
+        writes=("y",),
+        workspace=signs,
+        compiled=Compiled(partial(rotate, 0), fits),
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "sin", "cos"),
+            writes=("dx",),
+            workspace=signs,
+            compiled=Compiled(partial(rotate, 1), fits),
+        )
+    },
     stops=("sin", "cos"),
     attrs=attrs,
     mixes_samples=mixes_samples,

@@ -131,6 +131,11 @@ KERNEL(average_pool,
 KERNEL(average_pool_back, (const float *dy /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */,
                            int64_t size, const window_walk *walk))
 
+/* rotate_body.h; K is 2 half. */
+KERNEL(rotate, (const float *x /* (R, K) */, const float *sin /* (places, K) */,
+                const float *cos /* (places, K) */, float *y /* (R, K) */, int64_t rows,
+                int64_t places, int64_t half, int64_t back))
+
 /* softmax_body.h */
 KERNEL(softmax, (const float *x /* (R, K) */, float *y /* (R, K) */, int64_t rows, int64_t classes,
                  float beta))
