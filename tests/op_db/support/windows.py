@@ -45,13 +45,13 @@ def places(
 def pool(o: Options, i: Mapping[str, Array], greatest: bool) -> Mapping[str, Array]:
     x = i["x"]
     size, taps = places(o, x, (o["filter_height"], o["filter_width"]))
-    best = np.full((x.shape[0], *size, x.shape[3]), -np.inf)
-    total, count = np.zeros_like(best), np.zeros((*size, 1))
+    best = np.full((x.shape[0], *size, x.shape[3]), -np.inf, x.dtype)
+    total, count = np.zeros_like(best), np.zeros((*size, 1), x.dtype)
     for p, q, _, _, h, v in taps:
         best[:, p, q] = np.maximum(best[:, p, q], x[:, h, v])
         total[:, p, q] += x[:, h, v]
         count[p, q] += 1
-    return {"y": best.astype(x.dtype) if greatest else total / count}
+    return {"y": best if greatest else total / count}
 
 
 def strides(h: int, w: int) -> Options:
