@@ -5,7 +5,14 @@ from itertools import zip_longest
 
 import numpy as np
 
-from odt.core.data.protocol import Data, SampleOrder, Scales, Weights, scales_of
+from odt.core.data.protocol import (
+    Data,
+    SampleOrder,
+    Scales,
+    Weights,
+    scales_of,
+    targets_and_weights,
+)
 from odt.kernels.rows.opdef import Array
 
 
@@ -50,12 +57,12 @@ class JoinedSamples:
         self, source: Data, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]
     ) -> None:
         """Reads samples of a source, and fills in weights of positions that it does not have."""
-        count = len(targets)
         scales = scales_of(self.weights)
-        if scales_of(source.weights) < scales and scales >= Scales.POSITIONS:
-            count //= 2  # the other half are weights of positions, after the targets
-        source.read(samples, inputs, targets[:count])
-        for weights in targets[count:]:
+        missing: Sequence[Array] = ()
+        if scales_of(source.weights) < scales:
+            targets, missing = targets_and_weights(targets, scales)
+        source.read(samples, inputs, targets)
+        for weights in missing:
             weights.fill(1)
 
 

@@ -50,6 +50,19 @@ def scales_of(weights: Weights | None) -> Scales:
     return Scales.BATCH if weights is None else weights.scales
 
 
+def targets_and_weights(
+    arrays: Sequence[Array], scales: Scales
+) -> tuple[Sequence[Array], Sequence[Array]]:
+    """Divides the arrays of targets that `Data.read` fills into targets and weights of positions.
+
+    Args:
+        arrays: the arrays.
+        scales: what has a weight.
+    """
+    count = len(arrays) // 2 if scales >= Scales.POSITIONS else len(arrays)
+    return arrays[:count], arrays[count:]
+
+
 class Data(Protocol):
     """A source of samples, read by number; several threads may read at once."""
 

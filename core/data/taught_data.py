@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from odt.core.data.column import Column
-from odt.core.data.protocol import Data, SampleOrder, Scales, scales_of
+from odt.core.data.protocol import Data, SampleOrder, scales_of, targets_and_weights
 from odt.kernels.rows.opdef import Array
 
 
@@ -32,12 +32,10 @@ class TaughtData:
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each."""
-        own, count = self._targets, len(targets)
-        if scales_of(self.weights) >= Scales.POSITIONS:
-            count //= 2
-        weights = targets[count:]
+        own = self._targets
+        targets, weights = targets_and_weights(targets, scales_of(self.weights))
         self._data.read(samples, inputs, (*targets[:own], *weights[:own]))
-        for out in targets[own:count]:
+        for out in targets[own:]:
             self._outputs.read(samples, out)
             self._convert(out.reshape(len(samples), -1, copy=False))
         for out in weights[own:]:

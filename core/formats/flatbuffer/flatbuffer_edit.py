@@ -182,7 +182,7 @@ def front(
         for slot in range(len(root.fields))
         if slot not in vectors and _is_offset(root, slot)
     ]
-    tables = list[tuple[int, NewTable]]()
+    tables: list[tuple[int, NewTable]] = []
     for slot, items in vectors.items():
         for place, item in _add_vector(out, table + fields[slot], items):
             if isinstance(item, NewTable):
