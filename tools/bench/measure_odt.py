@@ -1,4 +1,4 @@
-"""odt: measure_odt.py NETWORK BATCH full|last FILES [budget|cache]."""
+"""odt: measure_odt.py NETWORK BATCH full|last FILES [budget|cache|bf16]."""
 
 import sys
 from pathlib import Path
@@ -42,6 +42,7 @@ info = TrainingInfo(
     loss=LOSSES[task.loss],
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
+    precision="bf16" if how == "bf16" else "float32",
 )
 # Without `process=`, a budget does not count memory that the process has before training; the row
 # is named for 100 MB with odt's own modules.
@@ -51,6 +52,11 @@ if how == "cache":
     from odt.core.training.frozen_cache import CachePolicy
 
     policy = CachePolicy(batch)
+if how == "bf16":
+    from odt.kernels.native.library import lacks_bf16
+
+    if why := lacks_bf16():
+        sys.exit(why)
 trainer = Trainer(graph, info, budget=budget, cache=policy)
 model.release_pages()  # as odt.Trainer does: the weights that train are copied
 trained = sum(a.size for a in trainer.parameters.tensors.values())

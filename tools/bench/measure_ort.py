@@ -27,7 +27,7 @@ def without_torch() -> None:
 
 
 def channels_first(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (shape[2], *shape[:2]) if len(shape) == 3 else shape
+    return (shape[-1], *shape[:-1]) if len(shape) > 2 else shape
 
 
 def write_files(folder: Path) -> None:
@@ -67,7 +67,7 @@ def write_files(folder: Path) -> None:
 
 write_once(folder, write_files)
 x, y = networks.random_batch(net, batch)
-x, y = (np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim == 4 else a for a in (x, y))
+x, y = (np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim > 3 else a for a in (x, y))
 if net.loss == "cce":
     y = y.argmax(1)
 measurement = Measurement()

@@ -78,10 +78,40 @@ def conv(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
     is_depthwise = layer.kind == "depthwise"
     w = weights["w"].transpose((3, 0, 1, 2) if is_depthwise else (0, 3, 1, 2))
     group = g.net.shape_of(layer.sources[0])[2] if is_depthwise else layer.groups
+    pads = [*layer.pads[::2], *layer.pads[1::2]] if layer.causal else layer.symmetric * 2
     return g.add(
         "Conv", [*ins, g.weight("w", w), g.weight("b", weights["b"])], kernel_shape=layer.size,
-        strides=[layer.stride] * 2, pads=layer.symmetric * 2, group=group,
+        strides=[layer.stride] * 2, pads=pads, group=group, dilations=[layer.dilation, 1],
     )  # fmt: skip
+
+
+def volume(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
+    w = weights["w"].transpose(4, 3, 0, 1, 2)
+    return g.add(
+        "Conv", [*ins, g.weight("w", w), g.weight("b", weights["b"])], kernel_shape=layer.size,
+        strides=[layer.stride] * 3, pads=layer.symmetric * 2,
+    )  # fmt: skip
+
+
+def maximum(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
+    return g.add("ReduceMax", ins, axes=[1], keepdims=0)
+
+
+def swap(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
+    return g.add("Transpose", ins, perm=[0, 2, 1])
+
+
+def half(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
+    channels = layer.shape[2]
+    ends = (layer.part * channels, (layer.part + 1) * channels)
+    first, last, axes = (g.constant(np.array([n], np.int64)) for n in (*ends, 1))
+    return g.add("Slice", [*ins, first, last, axes])
+
+
+def shuffle(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
+    height, width, channels = layer.shape
+    y = g.reshape(ins[0], 0, 2, channels // 2, height, width)
+    return g.reshape(g.add("Transpose", [y], perm=[0, 2, 1, 3, 4]), 0, channels, height, width)
 
 
 def transposed(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
@@ -121,7 +151,7 @@ def pool(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
 def mean(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
     if len(g.net.shape_of(layer.sources[0])) == 2:
         return g.add("ReduceMean", ins, axes=[1], keepdims=0)
-    y = g.add("GlobalAveragePool", ins)
+    y = g.add("GlobalAveragePool", ins)  # of videos, too
     return y if len(layer.shape) > 1 else g.add("Flatten", [y], axis=1)
 
 
@@ -190,6 +220,9 @@ def attention(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> s
         for x, perm in zip(ins, orders, strict=True)
     )
     scores = g.add("Mul", [g.add("MatMul", [q, k]), g.number(depth**-0.5)])
+    if layer.causal:
+        hidden = np.triu(np.full((length, length), -1e9, np.float32), 1)
+        scores = g.add("Add", [scores, g.constant(hidden)])
     y = g.add("MatMul", [g.add("Softmax", [scores], axis=-1), v])
     return g.reshape(g.add("Transpose", [y], perm=(0, 2, 1, 3)), 0, length, width)
 
@@ -232,12 +265,17 @@ def gru_step(g: OnnxGraph, z: list[str], recurrence: list[str], h: str) -> str:
 
 KINDS = {
     "conv": conv,
+    "volume": volume,
     "depthwise": conv,
     "transposed": transposed,
     "dense": dense,
     "max_pool": pool,
     "mean_pool": pool,
     "mean": mean,
+    "max": maximum,
+    "swap": swap,
+    "half": half,
+    "shuffle": shuffle,
     "flatten": flatten,
     "tokens": tokens,
     "add": binary,

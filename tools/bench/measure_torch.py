@@ -33,8 +33,8 @@ def write_weights(folder: Path) -> None:
 
 
 def channels_first(a: np.ndarray) -> np.ndarray:
-    """Returns images (N, H, W, C) as (N, C, H, W), and other arrays as they are."""
-    return np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim == 4 else a
+    """Returns images and videos with channels behind samples, and other arrays as they are."""
+    return np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim > 3 else a
 
 
 write_once(folder, write_weights)
@@ -56,9 +56,10 @@ inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
 if mode == "last":
     for key, p in model.named_parameters():
         p.requires_grad_(key.startswith(f"parts.{net.last}."))
-if how != "eager" and x.ndim == 4:
-    model = model.to(memory_format=torch.channels_last)
-    inputs = inputs.contiguous(memory_format=torch.channels_last)
+if how != "eager" and x.ndim > 3:
+    last = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+    model = model.to(memory_format=last)
+    inputs = inputs.contiguous(memory_format=last)
 trained = model.trained()
 assert mode == "last" or sum(p.numel() for p in trained) == net.parameters
 adam = torch.optim.Adam(trained, 1e-5, eps=1e-7, fused=True)

@@ -40,7 +40,7 @@ class Adam:
 
 def tensor(a: np.ndarray) -> Tensor:
     """Returns values in float64, images channels-first; tokens stay integers."""
-    first = torch.from_numpy(np.ascontiguousarray(np.moveaxis(a, -1, 1) if a.ndim == 4 else a))
+    first = torch.from_numpy(np.ascontiguousarray(np.moveaxis(a, -1, 1) if a.ndim > 3 else a))
     return first.double() if a.dtype.kind == "f" else first
 
 

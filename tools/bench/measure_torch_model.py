@@ -37,8 +37,9 @@ class Padded(nn.Module):
 
     def __init__(self, inner: nn.Module, pads: tuple[int, ...], value: float) -> None:
         super().__init__()
-        top, bottom, left, right = pads
-        self.inner, self.pads, self.value = inner, (left, right, top, bottom), value
+        self.inner, self.value = inner, value
+        ends = zip(pads[-2::-2], pads[::-2], strict=True)  # from the last axis to the first
+        self.pads = tuple(n for pair in ends for n in pair)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.inner(F.pad(x, self.pads, value=self.value))
@@ -71,13 +72,14 @@ class Last(nn.Module):
 class Attention(nn.Module):
     """Scaled dot-product attention of queries, keys and values (N, T, D)."""
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, *, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
 
     def forward(self, *projected: Tensor) -> Tensor:
         q, k, v = (a.unflatten(-1, (self.heads, -1)).transpose(1, 2) for a in projected)
-        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return y.transpose(1, 2).flatten(2)
 
 
 class Model(nn.Module):
@@ -133,23 +135,32 @@ def part(net: Network, layer: Layer, uneven: bool) -> nn.Module:
     if layer.kind in FUNCTIONS:
         return Function(FUNCTIONS[layer.kind])
     if layer.kind == "mean":
-        axes, keep = (2, 3) if len(shape) == 3 else (1,), len(layer.shape) > 1
+        axes = tuple(range(2, 1 + len(shape))) if len(shape) > 2 else (1,)
+        keep = len(layer.shape) > 1
         return Function(lambda x: x.mean(axes, keepdim=keep))
     if layer.kind == "attention":
-        return Attention(layer.heads)
-    is_padded = uneven and layer.pads[::2] != layer.pads[1::2]  # (top, left), (bottom, right)
-    padding = (0, 0) if is_padded else layer.symmetric
+        return Attention(layer.heads, causal=layer.causal)
+    if layer.kind == "half":
+        return Function(lambda x: x.chunk(2, 1)[layer.part])
+    before, after = layer.pads[::2], layer.pads[1::2]
+    is_padded = (uneven or layer.causal) and before != after
+    padding = 0 if is_padded else layer.symmetric
     module = windowed(layer, shape, padding) or pointwise(net, layer)
     value = -math.inf if layer.kind == "max_pool" else 0.0
     return Padded(module, layer.pads, value) if is_padded else module
 
 
-def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> nn.Module | None:
+def windowed(
+    layer: Layer, shape: tuple[int, ...], padding: int | tuple[int, ...]
+) -> nn.Module | None:
     """Returns the module of a layer with windows, or None."""
     channels, units = shape[-1], layer.shape[-1]
     if layer.kind in ("conv", "depthwise"):
         groups = channels if layer.kind == "depthwise" else layer.groups
-        return nn.Conv2d(channels, units, layer.size, layer.stride, padding, groups=groups)
+        dilation = (layer.dilation, 1)
+        return nn.Conv2d(channels, units, layer.size, layer.stride, padding, dilation, groups)
+    if layer.kind == "volume":
+        return nn.Conv3d(channels, units, layer.size, layer.stride, padding)
     if layer.kind == "transposed":
         return nn.ConvTranspose2d(channels, units, layer.size, layer.stride)
     if layer.kind == "max_pool":
@@ -176,6 +187,9 @@ def pointwise(net: Network, layer: Layer) -> nn.Module:
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "flatten": lambda x: x.flatten(1),
+    "max": lambda x: x.max(1).values,
+    "swap": lambda x: x.transpose(1, 2),
+    "shuffle": lambda x: x.unflatten(1, (2, -1)).transpose(1, 2).flatten(1, 2),
     "tokens": lambda x: x.flatten(2).transpose(1, 2),
     "add": torch.add,
     "mul": torch.mul,
@@ -189,5 +203,6 @@ def to_torch_axes(net: Network, layer: Layer, key: str, w: Array) -> Array:
     image = net.reads_flattened(layer)
     if layer.kind == "dense" and key == "w" and image:
         return w.reshape(-1, *image).transpose(0, 3, 1, 2).reshape(w.shape)
-    axes = {"conv": (0, 3, 1, 2), "depthwise": (3, 0, 1, 2), "transposed": (3, 0, 1, 2)}
+    axes = {"conv": (0, 3, 1, 2), "depthwise": (3, 0, 1, 2), "transposed": (3, 0, 1, 2),
+            "volume": (4, 3, 0, 1, 2)}  # fmt: skip
     return w.transpose(axes[layer.kind]) if layer.kind in axes and key == "w" else w

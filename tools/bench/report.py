@@ -47,9 +47,10 @@ The chart has all pairs; below 1, odt is faster or takes less memory. Networks n
 files of other projects, which PyTorch and ONNX Runtime do not read.
 
 [benchmarks.json](benchmarks.json) has every figure: step time, peak memory and time to the first
-loss of each system, also of odt with other kernels, within a memory budget and with cached frozen
-layers. It also has the multiplications of a forward pass, start-up, installed size, scaling with
-batch, width and depth, and the ratios to the fastest peer on other processors.
+loss of each system, also of odt with other kernels, within a memory budget, with cached frozen
+layers and with products in bfloat16. It also has the multiplications of a forward pass, start-up,
+installed size, scaling with batch, width and depth, and the ratios to the fastest peer on other
+processors.
 
 ## How it is measured
 

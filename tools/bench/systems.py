@@ -48,7 +48,7 @@ class System:
         fits = (
             (self.trains or work.mode == "full")
             and (self.ships or not work.shipped)
-            and (not self.images or len(work.task.input) == 3)
+            and (not self.images or len(work.task.input) in (3, 4))
         )
         return fits and (not self.works or work.name in self.works)
 
@@ -70,6 +70,8 @@ def torch(how: str, *, images: bool = False) -> System:
     return System("torch", "measure_torch.py", (how,), symmetric=True, images=images, needs=TORCH)
 
 
+BF16 = ("mixer-32-full", "causal_transformer-8-full", "tcn-32-full", "resnet8-64-full",
+        "large_windows-8-full")  # fmt: skip
 LAST = ("mobilenet-8-last", "mobilenet-32-last")
 ONERT = ("onert==0.1.0", "numpy<2.5", "tqdm")
 SYSTEMS = {
@@ -79,6 +81,7 @@ SYSTEMS = {
     "odt, base": odt(kernels="base", works=QUICK),
     "odt, within 100 MB": odt("budget", works=("mobilenet-32-full",)),
     "odt, frozen part cached": odt("cache", works=LAST),
+    "odt, bf16": replace(odt("bf16", works=BF16), float32=False),
     "onert": System("onert", "measure_onert.py", ships=True, needs=(ONERT,)),
     "ONNX Runtime": System("ort", "measure_ort.py", symmetric=True, needs=(ORT,)),
     "PyTorch": torch("eager"),

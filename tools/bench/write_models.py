@@ -20,7 +20,7 @@ from bench.write_sequences import write_attention, write_recurrent
 from bench.writer import Writer
 
 FUSED = {"relu": 1, "relu6": 3}  # of the schema
-FUSING = ("conv", "depthwise", "dense", "add", "mul")
+FUSING = ("conv", "volume", "depthwise", "dense", "add", "mul")
 EPSILON = 1e-5
 Weights = dict[str, Array]
 
@@ -55,12 +55,45 @@ def _window(layer: Layer) -> dict[str, Any]:
 
 
 def _conv(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    if layer.causal:
+        height, width, channels = net.shape_of(layer.sources[0])
+        zeros = w.model.add_constant(np.array([(0, 0), layer.pads[:2], (0, 0), (0, 0)], np.int32))
+        x = [w.add("PAD", [*x, zeros], (height + layer.pads[0], width, channels))]
     x = [*x, w.weight("w", weights["w"]), w.weight("b", weights["b"])]
     options = {**_window(layer), **_fused(layer)}
+    if layer.dilation > 1:
+        options["dilation_h_factor"] = layer.dilation
     if layer.kind == "conv":
         return w.add("CONV_2D", x, layer.shape, **options)
     multiplier = layer.shape[2] // net.shape_of(layer.sources[0])[2]
     return w.add("DEPTHWISE_CONV_2D", x, layer.shape, depth_multiplier=multiplier, **options)
+
+
+def _volume(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    x = [*x, w.weight("w", weights["w"]), w.weight("b", weights["b"])]
+    strides = {"stride_d": layer.stride, **_window(layer)}
+    return w.add("CONV_3D", x, layer.shape, **strides, **_fused(layer))
+
+
+def _max(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    return w.add("REDUCE_MAX", [*x, w.constant([1])], layer.shape, keep_dims=False)
+
+
+def _swap(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    return w.transpose(x[0], (0, 2, 1), layer.shape)
+
+
+def _half(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    height, width, channels = layer.shape
+    begin, size = (0, 0, 0, layer.part * channels), (-1, height, width, channels)
+    return w.add("SLICE", [*x, w.constant(begin), w.constant(size)], layer.shape)
+
+
+def _shuffle(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
+    height, width, channels = layer.shape
+    y = w.reshape(x[0], (height, width, 2, channels // 2))
+    y = w.transpose(y, (0, 1, 2, 4, 3), (height, width, channels // 2, 2))
+    return w.reshape(y, layer.shape)
 
 
 def _transposed(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[int]) -> int:
@@ -147,12 +180,17 @@ def _recurrent(w: Writer, net: Network, layer: Layer, weights: Weights, x: list[
 
 WRITERS: dict[str, Callable[[Writer, Network, Layer, Weights, list[int]], int]] = {
     "conv": _conv,
+    "volume": _volume,
     "depthwise": _conv,
     "transposed": _transposed,
     "dense": _dense,
     "max_pool": _pool,
     "mean_pool": _pool,
     "mean": _mean,
+    "max": _max,
+    "swap": _swap,
+    "half": _half,
+    "shuffle": _shuffle,
     "flatten": _reshape,
     "tokens": _reshape,
     "add": _binary,

@@ -20,6 +20,9 @@ def write_attention(w: Writer, layer: Layer, projected: list[int]) -> int:
     scores = w.add("BATCH_MATMUL", [q, k], (heads, length, length), adj_y=True)
     factor = w.model.add_constant(np.float32(depth**-0.5))
     scores = w.add("MUL", [scores, factor], (heads, length, length))
+    if layer.causal:
+        mask = np.triu(np.full((1, 1, length, length), -1e9, np.float32), 1)
+        scores = w.add("ADD", [scores, w.model.add_constant(mask)], (heads, length, length))
     shares = w.add("SOFTMAX", [scores], (heads, length, length), beta=1.0)
     y = w.add("BATCH_MATMUL", [shares, v], by_head)
     return w.reshape(w.transpose(y, (0, 2, 1, 3), (length, heads, depth)), layer.shape)

@@ -43,6 +43,14 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "lstm_512": sequences.lstm_512,
     "gru_unrolled": sequences.gru_unrolled,
     "gru_text": sequences.gru_text,
+    "video": images.video,
+    "grouped": residual.grouped,
+    "shufflenet": mobile.shufflenet,
+    "causal_transformer": sequences.causal_transformer,
+    "mixer": sequences.mixer,
+    "tcn": sequences.tcn,
+    "wavenet": sequences.wavenet,
+    "pointnet": sequences.pointnet,
 }
 
 # No peer has their weights but LiteRT and onert.

@@ -58,3 +58,13 @@ def style_transfer() -> Network:
         net.norm(units, "relu")
     net.conv(3, 9, 1, "sigmoid")
     return net
+
+
+def video() -> Network:
+    """Classifies videos of 16 frames of 32×32 pixels by convolutions of 3×3×3."""
+    net = Network((16, 32, 32, 3))
+    for units, stride in ((16, 1), (32, 2), (64, 2), (64, 2)):
+        net.volume(units, 3, stride)
+    net.mean()
+    net.dense(10)
+    return net

@@ -2,7 +2,7 @@
 
 A layer reads its sources, or else the layer before it. Images are NHWC, filters OHWI, as in Circle;
 the other layouts are made from these. Shapes are those of one sample: (H, W, C) for an image,
-(T, D) for a sequence, (D,) for a vector.
+(T, H, W, C) for a video, (T, D) for a sequence, (D,) for a vector.
 """
 
 import math
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-Size = tuple[int, int]
-Pads = tuple[int, int, int, int]  # top, bottom, left, right
+Size = tuple[int, ...]  # height and width; of volumes depth, height and width
+Pads = tuple[int, ...]  # zeros before and after each of these axes
 Drawn = list[dict[str, Array]]  # weights of each layer by name
 
 # Variance of a layer's weights times its fan-in, for values that neither vanish nor explode; those
@@ -56,14 +56,19 @@ class Layer:
     """One layer.
 
     Attributes:
-        kind: conv, depthwise, transposed, dense, max_pool, mean_pool, mean, flatten, tokens
-            (an image's pixels as a sequence), add, mul, concat, upsample, embedding, offset (adds
-            a weight), norm, prelu, attention, lstm or gru (the last output).
+        kind: conv, volume (a convolution of a video), depthwise, transposed, dense, max_pool,
+            mean_pool, mean, max (of a sequence), flatten, tokens (an image's pixels as a sequence),
+            swap (a sequence's axes), add, mul, concat, half (of the channels), shuffle (the
+            channels of two halves), upsample, embedding, offset (adds a weight), norm, prelu,
+            attention, lstm or gru (the last output).
         sources: numbers of the layers that it reads; −1 is the input.
         shape: shape of its output.
         activation: "" or a key of GAINS.
-        size: (height, width) of its window.
-        pads: zeros around an image, as TFLite's SAME has them.
+        size: of its window.
+        pads: zeros around an image, as TFLite's SAME has them, or before it if it is causal.
+        dilation: steps between the taps of a window along the height.
+        causal: whether windows end at their output's row, or attention at its token.
+        part: number of a half.
         groups: number of groups of channels that `norm` normalizes separately, 0 for each pixel or
             token; or that the filters of a convolution read.
         heads: heads of attention.
@@ -82,6 +87,9 @@ class Layer:
     pads: Pads = (0, 0, 0, 0)
     groups: int = 0
     heads: int = 1
+    dilation: int = 1
+    causal: bool = False
+    part: int = 0
     unrolled: bool = False
     weights: dict[str, Weight] = field(default_factory=dict)
     multiplications: int = 0
@@ -89,7 +97,7 @@ class Layer:
     @property
     def symmetric(self) -> Size:
         """Symmetric padding, as is usual in other systems."""
-        return max(self.pads[:2]), max(self.pads[2:])
+        return tuple(map(max, zip(self.pads[::2], self.pads[1::2], strict=True)))
 
 
 @dataclass
@@ -120,7 +128,8 @@ class Network:
     @property
     def uneven(self) -> bool:
         """Whether TFLite pads any layer asymmetrically."""
-        return any(a != b for layer in self.layers for a, b in (layer.pads[:2], layer.pads[2:]))
+        layers = [layer for layer in self.layers if not layer.causal]  # all systems pad these so
+        return any(layer.pads[::2] != layer.pads[1::2] for layer in layers)
 
     @property
     def parameters(self) -> int:
@@ -170,11 +179,37 @@ class Network:
                   multiplications=math.prod(out) * w.size)
         )  # fmt: skip
 
+    def causal(
+        self, units: int, taps: int, dilation: int, activation: str = "relu", *,
+        source: int | None = None,
+    ) -> int:  # fmt: skip
+        """Adds a dilated convolution along the rows of an image, which reads none that follow."""
+        number, shape = self._source(source)
+        w = matrix(units, taps, 1, shape[2], gain=GAINS[activation])
+        pads = ((taps - 1) * dilation, 0, 0, 0)
+        return self._add(
+            Layer("conv", (number,), (*shape[:2], units), activation, (taps, 1), 1, False, pads, 1,
+                  dilation=dilation, causal=True, weights={"w": w, "b": Weight((units,), BIAS)},
+                  multiplications=math.prod(shape[:2]) * w.size)
+        )  # fmt: skip
+
+    def volume(self, units: int, size: int, stride: int = 1, activation: str = "relu") -> int:
+        number, shape = self._source(None)
+        parts = [_along(length, size, stride, True) for length in shape[:3]]
+        out, pads = tuple(p[0] for p in parts), tuple(n for p in parts for n in p[1:])
+        deviation = math.sqrt(GAINS[activation] / (size**3 * shape[3]))
+        w = Weight((units, size, size, size, shape[3]), deviation, axes=(1, 2, 3, 4, 0))
+        return self._add(
+            Layer("volume", (number,), (*out, units), activation, (size,) * 3, stride, True, pads,
+                  weights={"w": w, "b": Weight((units,), BIAS)},
+                  multiplications=math.prod(out) * w.size)
+        )  # fmt: skip
+
     def depthwise(
         self, size: int | Size, stride: int, activation: str, *, multiplier: int = 1,
-        same: bool = True,
+        same: bool = True, source: int | None = None,
     ) -> int:  # fmt: skip
-        number, shape = self._source(None)
+        number, shape = self._source(source)
         window = (size, size) if isinstance(size, int) else size
         out, pads = _window(shape, window, stride, same)
         channels = shape[2] * multiplier
@@ -226,6 +261,25 @@ class Network:
         factors = self.conv(shape[2], 1, 1, gate)
         return self._add(Layer("mul", (number, factors), shape))
 
+    def max(self) -> int:
+        """Adds the largest value of each channel of a sequence."""
+        number, shape = self._source(None)
+        return self._add(Layer("max", (number,), shape[-1:]))
+
+    def swap(self) -> int:
+        number, (length, width) = self._source(None)
+        return self._add(Layer("swap", (number,), (width, length)))
+
+    def half(self, part: int, source: int) -> int:
+        """Adds the first or the second half of the channels."""
+        *image, channels = self.shape_of(source)
+        return self._add(Layer("half", (source,), (*image, channels // 2), part=part))
+
+    def shuffle(self) -> int:
+        """Adds the channels of both halves in turn."""
+        number, shape = self._source(None)
+        return self._add(Layer("shuffle", (number,), shape))
+
     def flatten(self) -> int:
         number, shape = self._source(None)
         return self._add(Layer("flatten", (number,), (math.prod(shape),)))
@@ -236,6 +290,9 @@ class Network:
 
     def add(self, a: int, b: int, activation: str = "") -> int:
         return self._add(Layer("add", (a, b), self.shape_of(a), activation))
+
+    def mul(self, a: int, b: int) -> int:
+        return self._add(Layer("mul", (a, b), self.shape_of(a)))
 
     def concat(self, *sources: int) -> int:
         shapes = [self.shape_of(s) for s in sources]
@@ -283,11 +340,11 @@ class Network:
             Layer("prelu", (number,), shape, weights={"w": Weight(shape[-1:], 0.05, 0.25)})
         )
 
-    def attention(self, heads: int, *, gain: float = 1.0) -> int:
+    def attention(self, heads: int, *, gain: float = 1.0, causal: bool = False) -> int:
         """Adds multi-head self-attention with its four dense layers."""
         number, (length, width) = self._source(None)
         projected = tuple(self.dense(width, source=number) for _ in range(3))
-        self._add(Layer("attention", projected, (length, width), heads=heads,
+        self._add(Layer("attention", projected, (length, width), heads=heads, causal=causal,
                         multiplications=2 * length**2 * width))  # fmt: skip
         return self.dense(width, gain=gain)
 
@@ -308,7 +365,9 @@ class Network:
         )  # fmt: skip
 
 
-def _window(shape: Sequence[int], size: Size, stride: int, same: bool) -> tuple[Size, Pads]:
+def _window(
+    shape: Sequence[int], size: Size, stride: int, same: bool
+) -> tuple[tuple[int, int], Pads]:
     """Returns outputs (height, width), and zeros (top, bottom, left, right)."""
     (h, top, bottom), (w, left, right) = (
         _along(length, taps, stride, same) for length, taps in zip(shape[:2], size, strict=True)

@@ -138,3 +138,26 @@ def mobilefacenet() -> Network:
     net.flatten()
     net.dense(10)
     return net
+
+
+def shufflenet() -> Network:
+    """ShuffleNetV2 1× for 96×96 images."""
+    net = Network((96, 96, 3))
+    net.conv(24, 3, 2)
+    last = net.pool("max_pool", 3, 2, same=True)
+    for units, repeats in ((116, 4), (232, 8), (464, 4)):
+        for k in range(repeats):
+            if k == 0:
+                net.depthwise(3, 2, "", source=last)
+                short = net.conv(units // 2, 1)
+                net.conv(units // 2, 1, source=last)
+            else:
+                short = net.half(0, last)
+                net.conv(units // 2, 1, source=net.half(1, last))
+            net.depthwise(3, 2 if k == 0 else 1, "")
+            net.concat(short, net.conv(units // 2, 1))
+            last = net.shuffle()
+    net.conv(1024, 1)
+    net.mean()
+    net.dense(10)
+    return net

@@ -53,6 +53,24 @@ def resnext() -> Network:
     return net
 
 
+def grouped() -> Network:
+    """Six blocks for 64×64 images, whose filters read 16, 32 and 64 groups of 4 channels."""
+    net = Network((64, 64, 3))
+    last = net.conv(64, 3, 2)
+    for units, groups in ((64, 16), (128, 32), (256, 64)):
+        for k in range(2):
+            stride = 2 if k == 0 and units > 64 else 1
+            net.conv(units, 1, source=last)
+            net.conv(units, 3, stride, groups=groups)
+            inner = net.conv(units, 1, 1, "", gain=0.25)
+            same = net.shape_of(last) == net.shape_of(inner)
+            short = last if same else net.conv(units, 1, stride, "", source=last)
+            last = net.add(short, inner, "relu")
+    net.mean()
+    net.dense(10)
+    return net
+
+
 def resnet_groupnorm() -> Network:
     """A residual network for 32×32 images with group normalization in eight groups."""
     net = Network((32, 32, 3))

@@ -1,15 +1,15 @@
-"""Transformers, recurrent networks and a bag of words."""
+"""Transformers, a mixer, causal convolutions, recurrent networks, points and a bag of words."""
 
 from bench.networks.layers import Network
 
 
-def _encoder(net: Network, depth: int, heads: int, hidden: int) -> None:
+def _encoder(net: Network, depth: int, heads: int, hidden: int, *, causal: bool = False) -> None:
     """Adds encoder layers that normalize first, and the mean of the tokens."""
     last = net.last
     width = net.shape_of(last)[1]
     for _ in range(depth):
         net.norm()
-        last = net.add(last, net.attention(heads, gain=0.25))
+        last = net.add(last, net.attention(heads, gain=0.25, causal=causal))
         net.norm()
         net.dense(hidden, "gelu")
         last = net.add(last, net.dense(width, gain=0.25))
@@ -35,6 +35,76 @@ def transformer() -> Network:
     net.offset()
     _encoder(net, 2, 4, 512)
     net.dense(4)
+    return net
+
+
+def causal_transformer() -> Network:
+    """Classifies texts of 256 tokens by two layers of width 256, which read no later tokens."""
+    net = Network((256,), vocabulary=5000)
+    net.embedding(256)
+    net.offset()
+    _encoder(net, 2, 4, 1024, causal=True)
+    net.dense(4)
+    return net
+
+
+def mixer() -> Network:
+    """MLP-Mixer with four layers of width 128: 64 patches of 4×4 pixels."""
+    net = Network((32, 32, 3))
+    net.conv(128, 4, 4, "", same=False)
+    last = net.tokens()
+    for _ in range(4):
+        net.norm()
+        net.swap()
+        net.dense(64, "gelu")
+        net.dense(64, gain=0.25)
+        last = net.add(last, net.swap())
+        net.norm()
+        net.dense(512, "gelu")
+        last = net.add(last, net.dense(128, gain=0.25))
+    net.norm()
+    net.mean()
+    net.dense(10)
+    return net
+
+
+def tcn() -> Network:
+    """Residual pairs of dilated causal convolutions over 256 time steps of nine sensors."""
+    net = Network((256, 1, 9))
+    last = net.conv(64, 1, activation="")
+    for k in range(6):
+        net.causal(64, 3, 2**k, source=last)
+        inner = net.causal(64, 3, 2**k)
+        last = net.add(last, inner, "relu")
+    net.mean()
+    net.dense(6)
+    return net
+
+
+def wavenet() -> Network:
+    """Ten gated causal convolutions of dilations 1 to 512 over 1,024 samples of a sound."""
+    net = Network((1024, 1, 1))
+    last = net.conv(32, 1, activation="")
+    for k in range(10):
+        values = net.causal(32, 2, 2**k, "tanh", source=last)
+        gates = net.causal(32, 2, 2**k, "sigmoid", source=last)
+        net.mul(values, gates)
+        last = net.add(last, net.conv(32, 1, activation=""))
+    net.conv(64, 1)
+    net.mean()
+    net.dense(10)
+    return net
+
+
+def pointnet() -> Network:
+    """Classifies 1,024 points by the largest features of all of them."""
+    net = Network((1024, 3))
+    for units in (64, 64, 128, 1024):
+        net.dense(units, "relu")
+    net.max()
+    for units in (512, 256):
+        net.dense(units, "relu")
+    net.dense(10)
     return net
 
 
