@@ -27,14 +27,13 @@ from odt.core.export.peft_adapters import (
     write_peft_adapters,
 )
 from odt.core.export.stored_adapters import StoredAdapter, StoredAdapters, base_name, check_ranks
-from odt.core.lowering.low_rank import Adapter, Adapters
+from odt.core.lowering.low_rank import Adapter, Adapters, is_alpha
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
-from odt.kernels.rows.updatedef import is_number
 
 FORMAT = "odt-lora"
 VERSION = 1
@@ -118,7 +117,7 @@ def read_adapter_file(path: str | os.PathLike[str]) -> StoredAdapters:
         )
         check_ranks(members)
         alpha, model = description["alpha"], str(description["model"])
-        if not is_number(alpha) or alpha <= 0:
+        if not is_alpha(alpha):
             raise ValueError(f"alpha {alpha}")
         base = str(description.get("base", ""))  # files of odt before November 2026 have none
     return StoredAdapters(name, FORM, float(alpha), members, model, base)

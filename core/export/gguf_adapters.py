@@ -24,14 +24,13 @@ from odt.core.export.stored_adapters import (
 )
 from odt.core.formats.gguf.reader import Gguf, GgufTensor, read_gguf
 from odt.core.formats.gguf.writer import encode, float_tensor
-from odt.core.lowering.low_rank import Adapters, adaptable
+from odt.core.lowering.low_rank import Adapters, adaptable, is_alpha
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import listed, printable, reading
 from odt.errors import DataError, ModelError
 from odt.kernels.rows.opdef import Array
-from odt.kernels.rows.updatedef import is_number
 
 GGUF_ENDING = ".gguf"
 FORM = "GGUF"
@@ -113,7 +112,7 @@ def read_gguf_adapters(path: str | os.PathLike[str]) -> StoredAdapters:
         members = stored_pairs(_matrices(file))
         rank = len(members[0].a)
         alpha = metadata.get(ALPHA, 0.0) or rank  # llama.cpp then does not scale
-        if not is_number(alpha) or alpha <= 0:
+        if not is_alpha(alpha):
             raise ValueError(f"{ALPHA} {printable(alpha)}")
     base = [metadata.get(key, "") for key in (BASE, ARCHITECTURE)]
     texts = [text for text in base if isinstance(text, str) and text]

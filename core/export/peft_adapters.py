@@ -20,7 +20,7 @@ from typing import Any
 from odt.core.export.language_names import language_of, module_of
 from odt.core.export.safetensors_file import Entry, encode, read_header
 from odt.core.export.stored_adapters import StoredAdapters, base_name, stored_pairs
-from odt.core.lowering.low_rank import Adapters, adaptable
+from odt.core.lowering.low_rank import Adapters, adaptable, is_alpha
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.storage.atomic_files import AtomicFile
@@ -155,7 +155,7 @@ def _read_config(path: str) -> _Config:
         kind, rank, alpha = config["peft_type"], config["r"], config["lora_alpha"]
         if kind != "LORA":
             raise ValueError(f"peft_type {listed([kind])}")
-        if type(rank) is not int or rank < 1 or not is_number(alpha) or alpha <= 0:
+        if type(rank) is not int or rank < 1 or not is_number(alpha):
             raise ValueError(f"r {listed([rank])}, lora_alpha {listed([alpha])}")
         variants = [field for field in VARIANTS if config.get(field)]
         if config.get("bias", "none") != "none":
@@ -166,6 +166,8 @@ def _read_config(path: str) -> _Config:
                 "Train them in PEFT without these options."
             )
         scale = math.sqrt(rank) if config.get("use_rslora") else 1.0  # α / √r instead of α / r
+        if not is_alpha(alpha * scale):
+            raise ValueError(f"r {listed([rank])}, lora_alpha {listed([alpha])}")
         base = config.get("base_model_name_or_path")
         return _Config(rank, float(alpha) * scale, base if isinstance(base, str) else "")
 

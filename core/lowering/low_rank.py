@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -166,8 +166,8 @@ def new_adapters(
         OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
     """
     alpha = float(rank if alpha is None else alpha)
-    if not is_number(alpha) or alpha <= 0:
-        raise OptionError("alpha", "must be a number above 0", alpha)
+    if not is_alpha(alpha):
+        raise OptionError("alpha", "must be a number above 0 that float32 can hold", alpha)
     if not isinstance(rank, int) or rank < 1:
         raise OptionError("rank", "must be a whole number of at least 1", rank)
     sizes = dict(adaptable(graph))
@@ -296,6 +296,12 @@ class _AdapterBuilder:
         values = values.view()
         values.flags.writeable = False
         return self._add_tensor(name, TensorSpec(values.shape, FLOAT32), values)
+
+
+def is_alpha(value: object) -> TypeGuard[float]:
+    """Whether a value can be α: a number above 0 that float32 can hold."""
+    limits = np.finfo(FLOAT32)
+    return is_number(value) and bool(float(limits.tiny) <= value <= float(limits.max))
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -1,4 +1,7 @@
-"""Language models of GGUF files: tokens of llama.cpp, logits of transformers, damaged files."""
+"""Language models of GGUF files: tokens of llama.cpp, logits of transformers, damaged files.
+
+ODT_ACCEPT_CASES sets another number of damaged models, and of damaged files of adapters.
+"""
 
 import json
 import os
@@ -10,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import damaged_adapters
 from support.bounded import answers
 from support.gguf_files import tiny_llama
 from support.language import answer, gguf_file, judge
@@ -24,7 +28,7 @@ from odt.datasets.tokenizer import tokenizer_of
 
 pytestmark = pytest.mark.accept
 
-CASES = int(os.environ.get("ODT_ACCEPT_CASES", "20000"))  # of damaged files
+CASES = int(os.environ.get("ODT_ACCEPT_CASES", "20000"))
 PART = 1000
 FILES = (
     "docs/*.md",
@@ -145,3 +149,9 @@ def test_damaged_files(part: int) -> None:
     damaged = [*mutations(data, count, seed=part)]
     damaged += [bytes(m) + data[metadata:] for m in mutations(data[:metadata], count, seed=part)]
     assert {answers(convert(m)) for m in damaged} == {True, False}
+
+
+@pytest.mark.parametrize("form", damaged_adapters.FORMS)
+@pytest.mark.parametrize("part", range(-(-CASES // len(damaged_adapters.FORMS) // PART)))
+def test_damaged_adapters(form: str, part: int, tmp_path: Path) -> None:
+    damaged_adapters.fuzz(form, tmp_path, min(PART, CASES), seed=part)

@@ -169,20 +169,3 @@ def test_adapters_of_other_models_are_refused(model: Path, tmp_path: Path) -> No
     with pytest.raises(ModelError, match="with the model for which they were made"):
         odt.load_model(tmp_path / "other.circle", tmp_path / "ours.gguf")
     assert CONTEXT > T
-
-
-def test_damaged_files_give_adapters_or_one_line(model: Path, tmp_path: Path) -> None:
-    data = write(tmp_path / "a.gguf", random_adapters()).read_bytes()
-    rng = np.random.default_rng(5)
-    messages = []
-    for _ in range(60):
-        changed = bytearray(data)
-        for at in rng.integers(0, min(len(data), 3000), 3):
-            changed[at] ^= int(rng.integers(1, 256))
-        (tmp_path / "bad.gguf").write_bytes(changed[: int(rng.integers(1, 2 * len(data)))])
-        try:
-            odt.load_model(model, tmp_path / "bad.gguf")
-        except (DataError, ModelError) as e:
-            messages.append(str(e))
-    assert messages
-    assert all("\n" not in message for message in messages)

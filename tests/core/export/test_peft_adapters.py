@@ -176,6 +176,7 @@ def test_adapters_that_do_not_fit_are_refused(model: Path, tmp_path: Path) -> No
         ),
         (good, {"r": 4}, r"A of net.fc of shape \(2, 6\), and r 4"),
         (good, {"lora_alpha": -1}, "r 2, lora_alpha -1"),
+        (good, {"lora_alpha": 1e300}, r"r 2, lora_alpha 1e\+300"),  # no number of float32
         (good, {"r": True}, "r True"),
         (good, {"peft_type": "IA3"}, "peft_type IA3"),
         (good, {"use_dora": True, "bias": "all"}, "got use_dora, bias"),
