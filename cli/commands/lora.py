@@ -25,11 +25,9 @@ MODES = ("--rank", "--merge", "--adapters")
 )
 @click.option(
     "--target",
-    default="*",
-    show_default=True,
     metavar="GLOB",
     help="Weights that get an adapter, by name or operator: FULLY_CONNECTED, CONV_2D (1×1) or "
-    "BATCH_MATMUL.",
+    "BATCH_MATMUL.  [default: all, but for the layer of a language model that computes the logits]",
 )
 @click.option(
     "--alpha",
@@ -71,7 +69,7 @@ def command(
     model: str,
     signature: str | None,
     rank: int | None,
-    target: str,
+    target: str | None,
     alpha: float | None,
     seed: int,
     merge: str | None,

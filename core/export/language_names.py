@@ -11,6 +11,7 @@ from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
 
 HEADS = "attention.head_count"
+LOGITS = "output.weight"  # weight of the layer that computes the logits, unless it is the table's
 BLOCK = re.compile(r"blk\.(\d+)\.(\w+)")
 ROTATED = re.compile(r"blk\.\d+\.attn_[qk]\.weight")  # with rows of heads that ROPE rotates
 

@@ -10,7 +10,7 @@ all with the position in the file of the adapted operator. They train as any oth
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeGuard
@@ -151,7 +151,12 @@ class AdaptedGraph:
 
 
 def new_adapters(
-    graph: Graph, rank: int, target: str = "*", alpha: float | None = None, seed: int = 0
+    graph: Graph,
+    rank: int,
+    target: str = "*",
+    alpha: float | None = None,
+    seed: int = 0,
+    without: Collection[str] = (),
 ) -> Adapters:
     """Makes new adapters, which do not change the model's outputs.
 
@@ -161,6 +166,7 @@ def new_adapters(
         target: pattern of the weights' names or operators.
         alpha: α; None for the rank, so that the scale is 1.
         seed: random seed of A.
+        without: names of weights that get none.
 
     Raises:
         OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
@@ -170,7 +176,7 @@ def new_adapters(
         raise OptionError("alpha", "must be a number above 0 that float32 can hold", alpha)
     if not isinstance(rank, int) or rank < 1:
         raise OptionError("rank", "must be a whole number of at least 1", rank)
-    sizes = dict(adaptable(graph))
+    sizes = {i: size for i, size in adaptable(graph) if graph.tensors[i].name not in without}
     ops = {i: node.op for node in graph.nodes for i in node.inputs if i in sizes}
     matches = [i for i in sizes if _matches(graph, i, ops[i], target)]
     if not matches:

@@ -5,9 +5,12 @@ from typing import Any
 
 from odt.core.export.class_scores import class_scores
 from odt.core.export.head_metadata import holds_names
+from odt.core.export.language_names import LOGITS
+from odt.core.export.read_back import stored_entry
 from odt.core.export.remedies import before_decoder
 from odt.core.export.replace_head import Head, ModelWithHead
 from odt.core.export.replace_head import replace_head as replaced
+from odt.core.formats.gguf.reader import ENTRY
 from odt.core.lowering.low_rank import new_adapters
 from odt.core.model.model import Model as File
 from odt.core.recipe.lowered_model import lower_model
@@ -207,7 +210,7 @@ def lora(
     model: Model | Path,
     rank: int,
     *,
-    target: str = "*",
+    target: str | None = None,
     alpha: float | None = None,
     seed: int = 0,
 ) -> Model:
@@ -222,7 +225,9 @@ def lora(
         model: a model or the path of its file.
         rank: rank r of the adapters, 1 or more.
         target: pattern of the names or the operators of the weights that get an adapter, among
-            constant weights of FULLY_CONNECTED, CONV_2D of 1×1 and BATCH_MATMUL.
+            constant weights of FULLY_CONNECTED, CONV_2D of 1×1 and BATCH_MATMUL. Default: all of
+            them; of a language model from GGUF, all but the layer that computes the logits, as
+            PEFT's all-linear.
         alpha: α. Default: the rank, so that the factor is 1.
         seed: random seed of A.
 
@@ -235,5 +240,8 @@ def lora(
     """
     if isinstance(model, Model) and model._adapters is not None:
         raise OptionError("model", "must have no adapters yet", "some")
-    adapters = new_adapters(lowered_of(model).graph, rank, target, alpha, seed)
-    return Model(file_of(model), adapters)
+    graph, file = lowered_of(model).graph, file_of(model)
+    is_language_model = stored_entry(file, ENTRY) is not None
+    without = (LOGITS,) if target is None and is_language_model else ()
+    adapters = new_adapters(graph, rank, target or "*", alpha, seed, without)
+    return Model(file, adapters)

@@ -169,3 +169,23 @@ def test_adapters_of_other_models_are_refused(model: Path, tmp_path: Path) -> No
     with pytest.raises(ModelError, match="with the model for which they were made"):
         odt.load_model(tmp_path / "other.circle", tmp_path / "ours.gguf")
     assert CONTEXT > T
+
+
+def test_the_layer_of_the_logits_gets_an_adapter_only_if_a_pattern_matches_it(
+    tmp_path: Path,
+) -> None:
+    """PEFT's all-linear leaves it out, too."""
+    weights = {n: float32(w) for n, w in llama_weights(tied=False).items()}
+    (tmp_path / "m.gguf").write_bytes(gguf({**LLAMA, **TOKENIZER}, weights))
+    odt.convert_gguf(tmp_path / "m.gguf", tmp_path / "m.circle", T)
+    layers = {n for n, (shape, *_) in weights.items() if n.startswith("blk.") and len(shape) == 2}
+
+    def adapted(*args: str) -> set[str]:
+        line = ["lora", str(tmp_path / "m.circle"), "--rank", "2", *args]
+        result = CliRunner().invoke(main, [*line, "-o", str(tmp_path / "a.gguf")])
+        assert result.exit_code == 0, result.stderr
+        return {name.rsplit(".", 1)[0] for name in parsed(tmp_path / "a.gguf").tensors}
+
+    assert adapted() == layers
+    assert adapted("--target", "*") == layers | {"output.weight"}
+    assert adapted("--target", "output*") == {"output.weight"}
