@@ -99,15 +99,16 @@ SELECT_ROWS = Kernel(
 )
 
 
-def can_store(plan: Plan, tensor: int) -> bool:
-    """Whether a weight can be in memory as integers or blocks.
+def only_as_real_numbers(plan: Plan) -> frozenset[str]:
+    """Returns the values that cannot be in memory as integers or blocks.
 
-    A plan has no views of a part of it, and it is no output.
+    A plan has a view of a part of them, or they are outputs.
     """
-    name = f"t{tensor}"
-    views = [v for n, v in plan.values.items() if plan.root(n) == name]
-    size = plan.values[name].spec.size
-    return all(v.spec.size == size and v.name not in plan.outputs for v in views)
+    real = {plan.root(name) for name in plan.outputs}
+    for view, root in plan.roots.items():
+        if plan.values[view].spec.size != plan.values[root].spec.size:
+            real.add(root)
+    return frozenset(real)
 
 
 def with_stored_weights(
@@ -122,10 +123,11 @@ def with_stored_weights(
     """
     decoders: dict[str, Decoder] = {}
     specs: dict[str, TensorSpec] = {}
+    real = only_as_real_numbers(plan)
     for i in stored:
         value, tensor = plan.values.get(f"t{i}"), plan.graph.tensors[i]
         is_constant = value is not None and value.region is Region.CONSTANT
-        if is_constant and tensor.decoder is not None and can_store(plan, i):
+        if is_constant and tensor.decoder is not None and f"t{i}" not in real:
             assert tensor.data is not None, "weights are constants"
             decoders[f"t{i}"] = tensor.decoder
             specs[f"t{i}"] = TensorSpec(tensor.data.shape, tensor.data.dtype)

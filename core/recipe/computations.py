@@ -11,7 +11,7 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, BF16, FILE
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_weights import can_store
+from odt.core.planning.stored_weights import only_as_real_numbers
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
@@ -84,10 +84,11 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
     integers: dict[int, WeightQuantization] = {}
     if info.qas:
         plan = plans.plan(training, plans.graphs.file_batch)
+        real = only_as_real_numbers(plan)
         weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}
         for i in weights:
             quantization = tensors[i].quantization
-            if quantization is not None and quantization.is_plain and can_store(plan, i):
+            if quantization is not None and quantization.is_plain and f"t{i}" not in real:
                 integers[i] = quantization
     return Plans(plans.graphs, stored, integers)
 
