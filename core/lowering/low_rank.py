@@ -89,11 +89,9 @@ class AdaptedGraph:
     @property
     def operators(self) -> tuple[int, ...]:
         """Positions in the file of the adapted operators."""
-        origins = {n.origin for n in self.graph.nodes if self._reads_adapter(n)}
+        trained = frozenset(self.trained)
+        origins = {n.origin for n in self.graph.nodes if not trained.isdisjoint(n.inputs)}
         return tuple(sorted(origins))
-
-    def _reads_adapter(self, node: Node) -> bool:
-        return any(i in self.trained for i in node.inputs)
 
     def trained_adapters(self, weights: Mapping[int, Array]) -> Adapters:
         """Returns the adapters with the values in `weights`, by tensor; others keep theirs."""
