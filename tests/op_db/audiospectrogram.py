@@ -19,10 +19,12 @@ def spectrogram(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     weights = (1 - np.cos(2 * np.pi * n / window)) / 2
     windows = 1 + (len(x) - window) // stride
     y = np.zeros((x.shape[1], windows, length // 2 + 1), x.dtype)
-    for a, t, f in np.ndindex(y.shape):
-        frame = weights * x[t * stride : t * stride + window, a]
+    for f in range(y.shape[2]):
         angles = 2 * np.pi * f * n / length
-        y[a, t, f] = np.sum(frame * np.cos(angles)) ** 2 + np.sum(frame * np.sin(angles)) ** 2
+        real, imaginary = weights * np.cos(angles), weights * np.sin(angles)
+        for a, t in np.ndindex(y.shape[:2]):
+            frame = x[t * stride : t * stride + window, a]
+            y[a, t, f] = np.sum(frame * real) ** 2 + np.sum(frame * imaginary) ** 2
     return {"y": y if o["squared"] else np.sqrt(y)}
 
 

@@ -14,10 +14,12 @@ def conv(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     size, taps = places(o, x, (w.shape[1], w.shape[2]))
     y = np.zeros((x.shape[0], *size, w.shape[0]), x.dtype)
     groups, channels = x.shape[3] // w.shape[3], w.shape[3]
+    filters = np.split(w, groups)
     for p, q, m, n, h, v in taps:
-        for k, filters in enumerate(np.split(w[:, m, n], groups)):
-            units = slice(k * len(filters), (k + 1) * len(filters))
-            y[:, p, q, units] += x[:, h, v, k * channels : (k + 1) * channels] @ filters.T
+        for k, of_group in enumerate(filters):
+            units = slice(k * len(of_group), (k + 1) * len(of_group))
+            part = x[:, h, v, k * channels : (k + 1) * channels]
+            y[:, p, q, units] += part @ of_group[:, m, n].T
     return {"y": y + i["b"] if "b" in i else y}
 
 

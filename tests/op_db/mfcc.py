@@ -24,14 +24,18 @@ def mfcc(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     ends = [1127 * log1p(f / 700) for f in (lower, upper)]
     centers = [ends[0] + (ends[1] - ends[0]) * k / (channels + 1) for k in range(channels + 2)]
     hertz = rate / 2 / (x.shape[2] - 1)
+    weights = [
+        [
+            (f, triangle(1127 * log1p(f * hertz / 700), *centers[c : c + 3]))
+            for f in range(int(1.5 + lower / hertz), int(upper / hertz) + 1)
+        ]
+        for c in range(channels)
+    ]
     y = np.zeros((*x.shape[:2], count), x.dtype)
     for a, t in np.ndindex(x.shape[:2]):
         logs = []
         for c in range(channels):
-            energy = 0.0
-            for f in range(int(1.5 + lower / hertz), int(upper / hertz) + 1):
-                weight = triangle(1127 * log1p(f * hertz / 700), *centers[c : c + 3])
-                energy += weight * sqrt(x[a, t, f])
+            energy = sum((weight * sqrt(x[a, t, f]) for f, weight in weights[c] if weight), 0.0)
             logs.append(log(max(energy, 1e-12)))
         for d in range(count):
             cosines = [cos(pi * d * (c + 0.5) / channels) for c in range(channels)]
