@@ -26,6 +26,14 @@ settings.register_profile(
 )
 settings.load_profile("any_machine")
 
+# They start commands and compilers, for seconds each.
+SLOW = ("tests/project/", "tests/compilation/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests come first, so that short ones keep all cores busy until the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
 
 @pytest.fixture(autouse=True)
 def _checks_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
