@@ -3,10 +3,13 @@
 The kernels are optional: without a C compiler, NumPy does their work.
 """
 
+import os
 import runpy
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -26,12 +29,29 @@ KERNELS = Extension(
     optional=True,
 )
 
+MEMORY_OF_COMPILER = 2 << 30  # gcc takes 0.65 GB; boards with 2 GB run one
+
 
 class BuildExt(build_ext):
-    """Links functions of one instruction set side by side, if the linker can do it."""
+    """Compiles sources side by side; links functions of one instruction set side by side."""
+
+    def build_extensions(self) -> None:
+        """Builds the kernels with as many compilers as there are cores and memory for."""
+        if os.name == "posix":
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            jobs = max(1, min(os.cpu_count() or 1, memory // MEMORY_OF_COMPILER))
+            compile_all = self.compiler.compile
+
+            def compile_side_by_side(sources: list[str], **options: Any) -> list[str]:
+                with ThreadPoolExecutor(jobs) as pool:
+                    objects = pool.map(lambda source: compile_all([source], **options), sources)
+                    return [path for of_one in objects for path in of_one]
+
+            self.compiler.compile = compile_side_by_side
+        super().build_extensions()
 
     def build_extension(self, extension: Extension) -> None:
-        """Compiles and links the kernels."""
+        """Compiles and links the kernels, without the script if the linker has none."""
         if sys.platform == "linux":
             compile_args, link_args = extension.extra_compile_args, extension.extra_link_args
             extension.extra_compile_args = [*compile_args, "-ffunction-sections"]
