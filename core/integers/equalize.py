@@ -3,7 +3,7 @@
 If one unit of a layer has weights 30 times as large as the others', the others are rounded to a few
 of the integers that share its scale. After RELU, or without an activation, a unit may be divided by
 a number if the weights that read it are multiplied by the number: the result is the same. These
-numbers are layer_pairs so that the largest weight of each unit is that of its readers:
+numbers are chosen so that the largest weight of each unit is that of its readers:
 s = √(max |w of the unit| / max |w of its readers|), for each pair of layers in turn.
 
 Source: Nagel et al., *Data-Free Quantization Through Weight Equalization and Bias Correction*

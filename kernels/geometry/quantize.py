@@ -163,3 +163,8 @@ def dequantize(q: Array, quantization: Quantization) -> Array:
     real: Array = np.empty(q.shape, np.float32)
     steps_to_real(quantization.rows(q), *quantization.along_axis(q.ndim), quantization.rows(real))
     return real
+
+
+def sign_bit(dtype: np.dtype[Any]) -> int:
+    """Returns the sign bit of the bytes of a dtype: 0x80 for int8, 0 for types without one."""
+    return 0x80 if dtype == np.int8 else 0

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS
 from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.geometry.quantize import sign_bit
 from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
@@ -38,7 +39,7 @@ def walk(x: Array, y: Array, axes: Axes, summands: int = 1) -> WindowWalk:
 
 
 def _numbers(x: Array, zero: int, to: Any) -> tuple[int, ...]:
-    flip = 0x80 if x.dtype == np.int8 else 0
+    flip = sign_bit(x.dtype)
     return zero, flip, to.zero, to.lo, to.hi
 
 
@@ -127,7 +128,7 @@ def sum_fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def sums(attrs: Attrs, *, a: Array, b: Array, y: Array) -> Callable[[], None]:
-    flip = 0x80 if a.dtype == np.int8 else 0
+    flip = sign_bit(a.dtype)
     start = 1 << (attrs.shift - 1)
     for zero, factor in zip(attrs.zeros, attrs.factors, strict=True):
         start -= (zero + flip) * factor
@@ -149,7 +150,7 @@ def dequantize_fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def dequantize(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
-    flip = 0x80 if x.dtype == np.int8 else 0
+    flip = sign_bit(x.dtype)
     return bind("integer_dequantize", x, y, y.size, attrs.scale, flip, attrs.zero)
 
 
@@ -160,7 +161,7 @@ def average_pool_fits(attrs: Any, s: Specs) -> bool:
 
 
 def average_pool(attrs: Any, *, x: Array, y: Array, axes: Axes) -> Callable[[], None]:
-    flip = 0x80 if x.dtype == np.int8 else 0
+    flip = sign_bit(x.dtype)
     return bind("integer_average_pool", x, y, walk(x, y, axes), flip, attrs.to.lo, attrs.to.hi)
 
 
@@ -169,7 +170,7 @@ def resize_fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def resize(attrs: Attrs, *, x: Array, y: Array, rows: Array, cols: Array) -> Callable[[], None]:
-    flip = 0x80 if x.dtype == np.int8 else 0
+    flip = sign_bit(x.dtype)
     return bind("integer_resize", x, y, rows, cols, *x.shape, *y.shape[1:3], flip)
 
 

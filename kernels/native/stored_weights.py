@@ -4,6 +4,7 @@ import numpy as np
 
 from odt.kernels.geometry.block_formats import BlockFormat
 from odt.kernels.geometry.decoders import BYTE, Decoder, IntegerDecoder
+from odt.kernels.geometry.quantize import sign_bit
 from odt.kernels.native.binding import Calls, bind
 from odt.kernels.rows.opdef import Array, Attrs, Specs
 
@@ -46,7 +47,7 @@ def decode_units(decoder: Decoder, x: Array, y: Array, first: int, units: int) -
         np.ascontiguousarray(np.broadcast_to(a, units)[first : first + count], np.float32)
         for a in (q.scale, q.zero_point)
     )
-    flip = 0x80 if x.dtype == np.int8 else 0
+    flip = sign_bit(x.dtype)
     return bind("integer_dequantize_units", stored, y, scale, zero, 1, count, depth, flip)
 
 
@@ -68,7 +69,7 @@ def _scales(decoder: IntegerDecoder) -> tuple[Array, Array]:
 
 def _form(decoder: IntegerDecoder, x: Array) -> tuple[int, int]:
     """Returns the bits of an integer, and the sign bit of bytes that have one."""
-    return decoder.bits, 0x80 if x.dtype == np.int8 else 0
+    return decoder.bits, sign_bit(x.dtype)
 
 
 def decode_fits(attrs: Attrs, s: Specs) -> bool:

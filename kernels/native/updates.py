@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from odt.kernels.geometry.quantize import Limits, Quantization
+from odt.kernels.geometry.quantize import Limits, Quantization, sign_bit
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import Calls, bind, structs, table_of
 from odt.kernels.native.float32 import FLOAT
@@ -231,7 +231,7 @@ def bind_update_integers(
     scales, zeros = (np.ascontiguousarray(a, np.float32) for a in (units.scale, units.zero_point))
     a, b = (*slots, None, None)[:2]  # the kernel has two slots, of which a rule may use fewer
     operands = q, g, a, b, numbers, RULES.index(name), first, q.size, scales, zeros
-    flip = 0x80 if q.dtype == np.int8 else 0  # sign bit
+    flip = sign_bit(q.dtype)
     lo, hi = limits
     form = scales.size, inner, flip, float(lo), float(hi)
     return bind("update_integers", *operands, *form, weight, origin)
