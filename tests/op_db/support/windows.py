@@ -45,7 +45,8 @@ def places(
 def pool(o: Options, i: Mapping[str, Array], greatest: bool) -> Mapping[str, Array]:
     x = i["x"]
     size, taps = places(o, x, (o["filter_height"], o["filter_width"]))
-    best = np.full((x.shape[0], *size, x.shape[3]), -np.inf, x.dtype)
+    least = np.iinfo(x.dtype).min if x.dtype.kind == "i" else -np.inf
+    best = np.full((x.shape[0], *size, x.shape[3]), least, x.dtype)
     total, count = np.zeros_like(best), np.zeros((*size, 1), x.dtype)
     for p, q, _, _, h, v in taps:
         best[:, p, q] = np.maximum(best[:, p, q], x[:, h, v])
