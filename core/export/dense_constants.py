@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
-from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.export.model_tables import buffer_entry, model_tables, rewritten
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.model import Model
-from odt.core.recipe.interface import resized
 
 DENSIFY = code_of("BuiltinOperator", "DENSIFY")
 
@@ -25,8 +23,7 @@ def with_dense_constants(model: Model) -> Model:
         dense.setdefault(number, set()).add(k)
     for number, constants in dense.items():
         _read_directly(tables, tables["subgraphs"][number], constants)
-    data = memoryview(packed_model(model, tables))
-    return resized(parse_model(data, model.path, model.signature), model.input_shapes)
+    return rewritten(model, tables)
 
 
 def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set[int]) -> None:

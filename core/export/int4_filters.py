@@ -6,13 +6,11 @@ from odt.core.export.model_tables import (
     buffer_entry,
     drop_unused_buffers,
     model_tables,
-    packed_model,
+    rewritten,
 )
-from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.model import Model
 from odt.core.model.packed_integers import int2_as_int4, pack_integers, unpack_constants
-from odt.core.recipe.interface import resized
 
 
 def with_int4_filters(model: Model, filters: Collection[int]) -> Model:
@@ -26,7 +24,7 @@ def with_int4_filters(model: Model, filters: Collection[int]) -> Model:
     unpacked = unpack_constants(model.graph).tensors
     for i in filters:
         integers, quantization = unpacked[i].data, int2_as_int4(model.quantization[i])
-        assert integers is not None
+        assert integers is not None, "filters are constants"
         number, k = model.place(i)
         tensor = tables["subgraphs"][number]["tensors"][k]
         tensor["type"] = code_of("TensorType", "INT4", model.format)
@@ -35,5 +33,4 @@ def with_int4_filters(model: Model, filters: Collection[int]) -> Model:
         scales = tensor["quantization"]
         scales["scale"], scales["zero_point"] = quantization.scale, quantization.zero_point
     drop_unused_buffers(tables)
-    new = parse_model(memoryview(packed_model(model, tables)), model.path, model.signature)
-    return resized(new, model.input_shapes)
+    return rewritten(model, tables)

@@ -1,4 +1,4 @@
-"""The tables of a model file as dictionaries, and the bytes of a file with such tables."""
+"""The tables of a model file as dictionaries, and files with such tables."""
 
 from typing import Any
 
@@ -8,8 +8,10 @@ from odt.core.formats.flatbuffer.appended_zip import appended_archive, shift_arc
 from odt.core.formats.flatbuffer.flatbuffer import FORMATS, FlatBuffer
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
+from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import pack, unpack
 from odt.core.model.model import Model
+from odt.core.recipe.interface import resized
 from odt.errors import UnsupportedError
 from odt.kernels.rows.opdef import Array
 
@@ -62,6 +64,16 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     if archive is None:
         archive = appended_archive(source.data)
     return packed + shift_archive(archive, len(packed)) if archive else packed
+
+
+def rewritten(source: Model, tables: dict[str, Any]) -> Model:
+    """Returns a model with other tables, and the signature and input shapes of the old one.
+
+    Raises:
+        UnsupportedError: if the file would be too large.
+    """
+    packed = memoryview(packed_model(source, tables))
+    return resized(parse_model(packed, source.path, source.signature), source.input_shapes)
 
 
 def drop_unused_buffers(tables: dict[str, Any]) -> None:

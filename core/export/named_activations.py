@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from odt.core.export.model_tables import model_tables, packed_model
+from odt.core.export.model_tables import model_tables, rewritten
 from odt.core.formats.flatbuffer.operator_options import options_table
-from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.integers.implied_activations import FUSED
 from odt.core.model.model import Model
-from odt.core.recipe.interface import resized
 
 
 def with_named_activations(model: Model, implied: Mapping[int, int]) -> Model:
@@ -26,5 +24,4 @@ def with_named_activations(model: Model, implied: Mapping[int, int]) -> Model:
             assert name is not None
             operator["builtin_options_type"] = code_of("BuiltinOptions", name)
             operator.setdefault("builtin_options", {})[FUSED] = implied[node.origin]
-    data = memoryview(packed_model(model, tables))
-    return resized(parse_model(data, model.path, model.signature), model.input_shapes)
+    return rewritten(model, tables)

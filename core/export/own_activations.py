@@ -5,13 +5,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
+from odt.core.export.model_tables import buffer_entry, model_tables, rewritten
 from odt.core.formats.flatbuffer.own_activations import has_fused_tanh, split_fused_tanh
-from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.training_info_buffer import trainable_span
 from odt.core.model.model import Model
 from odt.core.model.training_info import METADATA_NAME
-from odt.core.recipe.interface import resized
 
 T = TypeVar("T")
 
@@ -26,9 +24,7 @@ def with_own_activations(model: Model) -> tuple[Model, list[int]]:
     tables = model_tables(model)
     positions = split_fused_tanh(tables)[model.subgraph]
     _renumber_training_info(model, tables, positions)
-    packed = packed_model(model, tables)
-    new = parse_model(memoryview(packed), model.path, model.signature)
-    return resized(new, model.input_shapes), positions
+    return rewritten(model, tables), positions
 
 
 def renumber(old: Model, new: Model, values: Mapping[int, T]) -> dict[int, T]:
