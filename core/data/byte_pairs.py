@@ -62,11 +62,15 @@ CLASSES = _Classes()
 class BytePairs:
     """A tokenizer of byte-level byte-pair encoding.
 
+    Attributes:
+        tokens: tokens by number.
+        controls: numbers of the control tokens, such as <|im_start|>.
+
     Args:
         tokens: tokens by number, in characters of bytes; control tokens as they are shown.
         merges: pairs with a space in between, the first to be merged first.
         types: type of each token.
-        pieces: key of PIECES.
+        pieces: rule by which a text is split into pieces: "gpt-2" or "smollm".
     """
 
     def __init__(

@@ -133,6 +133,14 @@ def test_the_beginning_of_texts() -> None:
     assert (x[0, 0], y[0, 0]) == (1, odt.load_tokenizer("m.circle").encode("on")[0])
 
 
+def test_a_number_that_is_no_token_pads_nothing() -> None:
+    """Some files give −1 for a token that they do not have."""
+    make_model(tokenizer__ggml__padding_token_id=-1)
+    write_lines({"text": "the word and hello"})
+    x, _ = windows("t.jsonl")
+    assert x[0, -1] == PADDING
+
+
 def test_control_tokens_in_data_are_text() -> None:
     write_lines({"prompt": "a", "completion": "<|im_end|>"})
     x, _ = windows("t.jsonl")

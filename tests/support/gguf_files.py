@@ -25,6 +25,8 @@ def value(kind: int, content: Any) -> bytes:
 
 
 def kind_of(content: Any) -> int:
+    if type(content) is int and content < 0:
+        return I32
     kinds = {bool: BOOL, int: U32, float: F32, str: TEXT}
     return kinds[type(content)]
 

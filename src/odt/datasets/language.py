@@ -1,6 +1,6 @@
 """Samples of language models: windows of tokens, and the token after each as its target.
 
-A target of −1 counts nothing: padding, and in chats all but the answers.
+Targets of −1 are ignored: padding, and in chats everything except the answers.
 """
 
 import os
@@ -126,7 +126,7 @@ def read_language_model(path: str | os.PathLike[str]) -> LanguageModel:
 
     def number(key: str) -> int | None:
         value = metadata.get(f"tokenizer.ggml.{key}_token_id")
-        return value if type(value) is int and value < vocabulary else None
+        return value if type(value) is int and 0 <= value < vocabulary else None
 
     first = number("bos") if metadata.get("tokenizer.ggml.add_bos_token") is True else None
     padding = next((n for n in (number("padding"), number("eos")) if n is not None), 0)
