@@ -281,22 +281,29 @@ void F(move_statistics)(float *mean, float *variance, const float *center, const
   }
 }
 
-/* Widens a range {least, most} to that of n numbers. NaN is ignored. */
+/* Widens a range {least, most} to that of n numbers. NaN is ignored. The minima and maxima of several
+   vectors are side by side: a chain of them would wait for memory again and again. */
 static void F(widen)(const float *a, int64_t n, float *range) {
-  float least = range[0], most = range[1];
-  F(vec) v_least = F(broadcast)(least), v_most = F(broadcast)(most);
+  F(vec) least[SIDE_BY_SIDE], most[SIDE_BY_SIDE];
+  UNROLL(j, SIDE_BY_SIDE, least[j] = F(broadcast)(range[0]); most[j] = F(broadcast)(range[1]));
   int64_t i = 0;
+  for (; i + SIDE_BY_SIDE * LANES <= n; i += SIDE_BY_SIDE * LANES)
+    UNROLL(j, SIDE_BY_SIDE, F(vec) v = F(load)(a + i + j * LANES); least[j] = F(least)(v, least[j]);
+           most[j] = F(most)(v, most[j]));
   for (; i + LANES <= n; i += LANES) {
     F(vec) v = F(load)(a + i);
-    v_least = F(selected)(v < v_least, v, v_least);
-    v_most = F(selected)(v > v_most, v, v_most);
+    least[0] = F(least)(v, least[0]), most[0] = F(most)(v, most[0]);
   }
-  for (; i < n; i++) least = a[i] < least ? a[i] : least, most = a[i] > most ? a[i] : most;
-  for (int lane = 0; lane < LANES && n >= LANES; lane++) {
-    least = v_least[lane] < least ? v_least[lane] : least;
-    most = v_most[lane] > most ? v_most[lane] : most;
+  for (int j = 1; j < SIDE_BY_SIDE; j++)
+    least[0] = F(least)(least[j], least[0]), most[0] = F(most)(most[j], most[0]);
+  for (int lane = 0; lane < LANES; lane++) {
+    range[0] = least[0][lane] < range[0] ? least[0][lane] : range[0];
+    range[1] = most[0][lane] > range[1] ? most[0][lane] : range[1];
   }
-  range[0] = least, range[1] = most;
+  for (; i < n; i++) {
+    range[0] = a[i] < range[0] ? a[i] : range[0];
+    range[1] = a[i] > range[1] ? a[i] : range[1];
+  }
 }
 
 typedef struct {
@@ -332,8 +339,12 @@ static void F(round_part)(void *job, int part, int parts) {
     float scale = F(fitted)(range, c.scales[u], c.zeros ? &zero : 0, c.lo, c.hi);
     float inverse = 1 / scale, lo = c.lo - zero, hi = c.hi - zero;
     for (int64_t at = u * c.inner; at < c.outer * row; at += row) {
-      IVDEP
-      for (int64_t i = at; i < at + c.inner; i++) {
+      int64_t i = at, end = at + c.inner;
+      for (; i + LANES <= end; i += LANES) {
+        F(vec) v = F(clamp)(F(load)(c.w + i) * inverse, lo, hi);
+        F(store)(c.y + i, scale * ROUND(v));
+      }
+      for (; i < end; i++) {
         float v = c.w[i] * inverse;
         v = v < lo ? lo : v > hi ? hi : v;
         c.y[i] = scale * ROUND(v);

@@ -13,6 +13,31 @@ INLINE F(vec) F(selected)(F(bits) mask, F(vec) a, F(vec) b) {
   return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
 }
 
+/* The smaller and the larger one; b if one is NaN. */
+INLINE F(vec) F(least)(F(vec) a, F(vec) b) {
+#if defined(__x86_64__) && LANES == 16
+  return (F(vec))_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__x86_64__) && LANES == 8
+  return (F(vec))_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+  return (F(vec))_mm_min_ps((__m128)a, (__m128)b);
+#else
+  return F(selected)(a < b, a, b);
+#endif
+}
+
+INLINE F(vec) F(most)(F(vec) a, F(vec) b) {
+#if defined(__x86_64__) && LANES == 16
+  return (F(vec))_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__x86_64__) && LANES == 8
+  return (F(vec))_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+  return (F(vec))_mm_max_ps((__m128)a, (__m128)b);
+#else
+  return F(selected)(a > b, a, b);
+#endif
+}
+
 /* NaN stays NaN, as in np.clip. The instructions return their second operand for it. */
 INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
 #if defined(__x86_64__) && LANES == 16
