@@ -1,10 +1,13 @@
-"""σ and tanh of 16-bit integers in fixed-point arithmetic, with the bits of TFLite's kernels.
+"""Functions of 16-bit integers in fixed-point arithmetic, with the bits of TFLite's kernels.
 
 A number with k integer bits is an int16 in steps of 2ᵏ⁻¹⁵; arrays hold int64. Products are rounded
 to nearest, halves up, and quotients by powers of two to nearest, halves away from 0.
 Source: gemmlowp's fixed-point functions (exponential by a polynomial on [−1/4, 0) and factors of
 powers of two; 1 / (1 + x) by three steps of Newton).
 """
+
+from collections.abc import Callable
+from math import floor, frexp
 
 import numpy as np
 
@@ -16,6 +19,9 @@ NEWTON_BITS = 2  # integer bits of 2 / (1 + x)
 NEWTON_STEPS = 3
 LEAST_EXPONENT, MAX_EXPONENT = -2, 4  # of the factors exp(−2ᵉ) of an exponential
 FEW_BITS = 5  # more integer bits hold numbers whose exponential is 0
+SPAN_BITS = 7  # of the distance of two values of a table
+SPANS = 2 ** (16 - SPAN_BITS)
+MULTIPLIER_BITS = 31
 
 
 def rounded_shift(a: Array, bits: int) -> Array:
@@ -84,3 +90,53 @@ def tanh(a: Array, integer_bits: int) -> Array:
     twice = exp_of_negatives(-abs(a), integer_bits + 1)  # the exponential of −2 |a|
     y = raised(two_over_one_plus(twice) - (1 << (15 - NEWTON_BITS)), NEWTON_BITS)
     return np.where(a == 0, 0, np.where(a < 0, -y, y))
+
+
+def fixed_multiplier(factor: float) -> tuple[int, int]:
+    """Returns a factor as an integer of 31 bits, or more if it is above 1, and an exponent k ≥ 0.
+
+    The factor is m / 2³¹⁺ᵏ. Integers of 17 bits times a factor beyond 2¹⁶ have no use.
+    """
+    fraction, exponent = frexp(factor)
+    m = floor(fraction * 2**MULTIPLIER_BITS + 0.5)
+    return m << min(max(exponent, 0), 16), min(max(-exponent, 0), MULTIPLIER_BITS)
+
+
+def multiplied(a: Array, factor: tuple[int, int]) -> Array:
+    """Returns a times a factor from `fixed_multiplier`, rounded once for 2³¹ and once for 2ᵏ."""
+    m, k = factor
+    return rounded_shift((a * m + (1 << (MULTIPLIER_BITS - 1))) >> MULTIPLIER_BITS, k)
+
+
+def table_of(function: Callable[[Array], Array], first: float, last: float) -> Array:
+    """Returns SPANS + 1 values without integer bits of a function, for `interpolated`.
+
+    A value is moved by half the error of the interpolation in the middle of the span after it.
+
+    Args:
+        function: the function of float64 numbers.
+        first, last: the numbers that stand for the smallest and the largest int16.
+    """
+    width = (last - first) / SPANS
+    exact = function(first + np.arange(SPANS + 1) * width) * 2.0**ONE_BITS
+    middle = function(first + np.arange(SPANS) * width + width / 2) * 2.0**ONE_BITS
+    values = _half_away(exact)
+    error = _half_away((exact[1:] + values[:-1]) / 2) - _half_away(middle)
+    values[:-1] -= _half_away(error / 2)
+    table: Array = np.clip(values, LO, HI).astype(np.int64)
+    return table
+
+
+def _half_away(a: Array) -> Array:
+    """Rounds to nearest, halves away from 0."""
+    rounded: Array = np.copysign(np.floor(np.abs(a) + 0.5), a)
+    return rounded
+
+
+def interpolated(table: Array, a: Array) -> Array:
+    """Returns values of int16 numbers, between those of a table from `table_of`."""
+    at, part = (a - LO) >> SPAN_BITS, (a - LO) & (2**SPAN_BITS - 1)
+    value: Array = table[at] + (
+        ((table[at + 1] - table[at]) * part + 2 ** (SPAN_BITS - 1)) >> SPAN_BITS
+    )
+    return value

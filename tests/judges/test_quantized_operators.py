@@ -165,7 +165,6 @@ TYPES: dict[str, Build] = {
     "add, int16": binary("ADD", (1e-4, 3e-4, 4e-4), (0, 0, 0), dtype="int16"),
     "subtract, int16": binary("SUB", (1e-4, 3e-4, 4e-4), (0, 0, 0), dtype="int16"),
     "multiply, int16": binary("MUL", (1e-4, 3e-4, 1e-3), (0, 0, 0), dtype="int16"),
-    "softmax, int16": unary("SOFTMAX", 1e-4, 0, (2**-15, 0), (1, 20), dtype="int16", beta=1.0),
     "relu, int16": unary("RELU", 1e-4, 0, (1e-4, 0), dtype="int16"),
 }
 CASES: dict[str, Build] = {
@@ -261,7 +260,21 @@ LEAKED = {
     for dtype, zero in (("int8", -20), ("uint8", 110))
     for alpha, made in ((0.3, (0.03, zero)), (0.2, (0.09, zero - 30)), (5e-4, (0.04, zero)))
 }
-EXACT = {**RESIZED, **SWISHED, **LEAKED}
+# SOFTMAX of 15 bits, which LiteRT interpolates.
+SOFTENED = {
+    f"softmax {scale}, {classes} classes": unary(
+        "SOFTMAX", scale, 0, (2**-15, 0), (1, classes), dtype="int16", beta=beta
+    )
+    for scale, classes, beta in (
+        (1e-9, 3, 1.0),
+        (1e-4, 20, 0.7),
+        (1e-3, 100, 1.0),
+        (0.01, 1000, 1.0),
+        (0.3, 2, 3.1),
+        (1e-4, 1, 1.0),
+    )
+}
+EXACT = {**RESIZED, **SWISHED, **LEAKED, **SOFTENED}
 
 REFERENCE = {"concatenation, other scales"}  # XNNPACK fails to compute them
 
