@@ -15,6 +15,7 @@ from odt.kernels.families.requantize import (
     exact_float,
     largest,
     quantized,
+    real_type,
     round_sums,
     rounding,
     sum_type,
@@ -91,7 +92,7 @@ def product_scratch(axes: Axes, source: PaddedImages, s: Specs) -> Specs:
         "filters": TensorSpec((quads, quad, groups, group), floats),
         "products": TensorSpec((rows, units), floats),
         "sums": TensorSpec((rows, units), sum_type(x.dtype)),
-        "real": TensorSpec((rows, units), np.dtype(np.float32)),
+        "real": TensorSpec((rows, units), real_type(s["x"].dtype)),
     }
 
 

@@ -2,7 +2,8 @@
 
 y = clip(rint(float32(s) · m) + zero point of y, lo, hi) for integer sums s, where m is the quotient
 of the scales, in float32. All sums are exact, so the results do not depend on their order. This is
-the rounding of XNNPACK, which LiteRT uses; TFLite's reference kernels round twice.
+the rounding of XNNPACK, which LiteRT uses; TFLite's reference kernels round twice. Sums of int64,
+those of int16, are rounded as by these kernels: m has 31 or 15 bits, and halves are rounded up.
 """
 
 from collections.abc import Callable, Mapping
@@ -90,12 +91,16 @@ def round_sums(sums: Array, m: Array | np.float32, to: Rounding, real: Array, y:
     Args:
         sums: int32 or int64.
         m: float32 factor, one or one for each entry of the last axis.
-        real: float32 workspace in the shape of sums.
+        real: float32 workspace in the shape of sums; float64 to round halves up.
         y: the integers.
     """
     np.copyto(real, sums, casting="same_kind")
     np.multiply(real, m, out=real)
-    np.rint(real, out=real)
+    if real.dtype == FLOAT64:
+        np.add(real, 0.5, out=real)
+        np.floor(real, out=real)
+    else:
+        np.rint(real, out=real)
     np.add(real, np.float32(to.zero), out=real)
     np.clip(real, to.lo, to.hi, out=real)
     np.copyto(y, real, casting="unsafe")
@@ -121,6 +126,11 @@ def largest(dtype: np.dtype[Any]) -> int:
 def sum_type(x: np.dtype[Any]) -> np.dtype[Any]:
     """Returns the type of sums, as in TFLite: int64 for int16 activations."""
     return np.dtype(np.int64 if x.itemsize > 1 else np.int32)
+
+
+def real_type(x: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type in which sums are rounded: float64 for those of int64, as in TFLite."""
+    return FLOAT64 if sum_type(x) == np.int64 else FLOAT32
 
 
 def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
@@ -155,9 +165,12 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
             raise ShapeError(f"b must be ({units},), but got {bias.shape}")
         sums += bias.reshape(-1)
     scales = np.broadcast_to(w.quantization.scale, (units,))
+    wide = sum_type(x.dtype)
     m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
     check_factors(m)
-    wide = sum_type(x.dtype)
+    if wide == np.int64:
+        is_short = w.data.ndim > 2 and ("b" not in tensors or tensors["b"].dtype == wide)
+        m = fixed_factors(x.scale * scales.astype(np.float64) / y.scale, is_short)
     offset = weights.sum(axis=axes, dtype=np.int64) << 7 if x.dtype == np.int8 else 0
     return {
         "w": weights,
@@ -165,6 +178,21 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         "m": grouped(m),
         "start": grouped((sums - offset).astype(np.int32)),
     }
+
+
+def fixed_factors(factors: Array, is_short: bool) -> Array:
+    """Returns factors as TFLite rounds them for sums of int64: to 31 bits, and then to 15.
+
+    Args:
+        factors: the factors, float64.
+        is_short: whether to round to 15 bits, as for convolutions with biases of int64 or none.
+    """
+    fractions, exponents = np.frexp(factors)
+    rounded = np.floor(fractions * 2.0**31 + 0.5)
+    if is_short:
+        rounded = np.minimum(np.floor(rounded / 2**16 + 0.5), 2**15 - 1) * 2**16
+    whole: Array = np.ldexp(rounded, exponents - 31)
+    return whole
 
 
 def grouped(values: Array) -> Array:

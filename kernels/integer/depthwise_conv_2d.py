@@ -26,6 +26,7 @@ from odt.kernels.families.requantize import (
     Tensors,
     largest,
     product_constants,
+    real_type,
     round_sums,
     sum_type,
 )
@@ -83,7 +84,7 @@ def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
         "padded": source.padded(images, floats),
         "products": TensorSpec(part, floats),
         "sums": TensorSpec(part, sum_type(s["x"].dtype)),
-        "real": TensorSpec(part, np.dtype(np.float32)),
+        "real": TensorSpec(part, real_type(s["x"].dtype)),
     }
 
 

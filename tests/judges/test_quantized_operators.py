@@ -156,7 +156,6 @@ LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 TYPES: dict[str, Build] = {
     **{f"{op}, uint8": layer(op, "uint8", "uint8", 119) for op in LAYERS},
     **{f"{op}, uint8 around 128": layer(op, "uint8", "uint8", 128) for op in LAYERS},
-    **{f"{op}, int16": layer(op, "int16") for op in LAYERS},
     **{f"{op}, int4": four_bits(op) for op in LAYERS[:1] + LAYERS[2:]},
     "add, uint8": binary("ADD", (0.1, 0.03, 0.12), (130, 90, 128), dtype="uint8"),
     "multiply, uint8": binary("MUL", (0.1, 0.03, 0.3), (130, 90, 128), dtype="uint8"),
@@ -274,7 +273,9 @@ SOFTENED = {
         (1e-4, 1, 1.0),
     )
 }
-EXACT = {**RESIZED, **SWISHED, **LEAKED, **SOFTENED}
+# Layers of int16, whose factors have 15 bits (31 in dense ones) and whose halves are rounded up.
+SHORT = {f"{op}, int16": layer(op, "int16") for op in LAYERS}
+EXACT = {**RESIZED, **SWISHED, **LEAKED, **SOFTENED, **SHORT}
 
 REFERENCE = {"concatenation, other scales"}  # XNNPACK fails to compute them
 

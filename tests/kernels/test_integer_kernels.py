@@ -1,5 +1,6 @@
 """Products of quantized tensors: the bits of the formula, from NumPy and every instruction set."""
 
+from math import frexp
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,8 +97,15 @@ def build(shape: Shape, path: Path, weights_type: str = "int8", zeros: str = "sy
     return read_model(path)
 
 
+def fifteen_bits(factor: float) -> float:
+    """A factor with 15 bits, first rounded to 31."""
+    fraction, exponent = frexp(factor)
+    whole = int(fraction * 2**31 + 0.5)
+    return min((whole + 2**15) >> 16, 2**15 - 1) * 2.0 ** (exponent - 15)
+
+
 def formula(shape: Shape, model: Model, x: Array) -> Array:
-    """The sums in int64, tap by tap, rounded once in float32."""
+    """The sums in int64, tap by tap, rounded once: in float32, or halves up for int16."""
     op, (h, w, c), (kh, kw), units, stride, dilation, _, dtype = shape
     (node,) = model.graph.nodes
     first, second, third, last = (*node.inputs, *node.outputs)
@@ -122,6 +130,11 @@ def formula(shape: Shape, model: Model, x: Array) -> Array:
     scales = [model.quantization[i].scale for i in (first, second, last)]
     m = scales[0] * scales[1] / scales[2]
     real = np.rint(sums.astype(np.float32) * m) + to
+    if dtype == "int16":
+        m = np.float64(scales[0]) * scales[1] / scales[2]
+        if op != DENSE and bias.dtype == np.int64:
+            m = np.array([fifteen_bits(float(factor)) for factor in m])
+        real = np.floor(sums * m + 0.5)
     info = np.iinfo(dtype)
     expected: Array = np.clip(real, info.min, info.max).astype(dtype)
     return expected
