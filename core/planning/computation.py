@@ -115,6 +115,8 @@ class Plans:
         graphs: the graph, lowered for the numbers of samples.
         stored: weights that do not train, and are in memory as the file stores them.
         integers: quantizations of weights that train as integers.
+        rounded: quantizations of weights that train as floats, and are rounded before each call
+            that reads them.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Plans:
         graph: Graph | LoweredGraphs,
         stored: Collection[int] | None = None,
         integers: Mapping[int, WeightQuantization] | None = None,
+        rounded: Mapping[int, WeightQuantization] | None = None,
     ) -> None:
         """Makes an empty collection of plans.
 
@@ -130,11 +133,13 @@ class Plans:
             stored: weights that do not train, and are in memory as the file stores them; None for
                 all weights that the graph has so.
             integers: quantizations of weights that train as integers.
+            rounded: quantizations of weights that train as floats, and are rounded before each call
+                that reads them.
         """
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         if stored is None:
             stored = [i for i, t in enumerate(self.graph.tensors) if t.decoder]
-        self.stored, self.integers = stored, integers or {}
+        self.stored, self.integers, self.rounded = stored, integers or {}, rounded or {}
         self._files = mapped_files(t.data for t in self.graph.tensors)
         self._plans: dict[tuple[Computation, int], Plan] = {}
         self._placed: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
@@ -149,7 +154,7 @@ class Plans:
 
     def of(self, graphs: LoweredGraphs) -> "Plans":
         """Returns new plans of a graph with the same tensors, whose weights are stored alike."""
-        return Plans(graphs, self.stored, self.integers)
+        return Plans(graphs, self.stored, self.integers, self.rounded)
 
     def several_samples(self, batch: int, micro_batch: int | None, workers: int | None) -> int:
         """Returns the number of samples of the plan from which a schedule is chosen."""
@@ -167,7 +172,7 @@ class Plans:
 
     def _make(self, computation: Computation, batch: int) -> Plan:
         plan = computation.plan(self.graphs.at(batch))
-        return with_stored_weights(plan, self.stored, self.integers)
+        return with_stored_weights(plan, self.stored, self.integers, self.rounded)
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""

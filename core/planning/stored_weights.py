@@ -13,7 +13,7 @@ import numpy as np
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.dataclass import dataclass
 from odt.kernels.families import gather
-from odt.kernels.geometry.decoders import Decoder, IntegerDecoder
+from odt.kernels.geometry.decoders import Decoder, IntegerDecoder, RoundingDecoder
 from odt.kernels.geometry.softmax_geometry import ChunkedAttrs
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.native.binding import in_order
@@ -111,8 +111,17 @@ def only_as_real_numbers(plan: Plan) -> frozenset[str]:
     return frozenset(real)
 
 
+def is_table(plan: Plan, tensor: int) -> bool:
+    """Whether an operator selects rows of a weight."""
+    calls = (e for e in plan.entries if isinstance(e, Call) and _operator(e) in TABLES)
+    return any(plan.root(v) == f"t{tensor}" for call in calls for v in call.values(call.reads))
+
+
 def with_stored_weights(
-    plan: Plan, stored: Collection[int], integers: Mapping[int, WeightQuantization]
+    plan: Plan,
+    stored: Collection[int],
+    integers: Mapping[int, WeightQuantization],
+    rounded: Mapping[int, WeightQuantization],
 ) -> Plan:
     """Returns a plan that reads weights as the file stores them.
 
@@ -120,6 +129,8 @@ def with_stored_weights(
         plan: plan that reads their real numbers.
         stored: tensors of weights that do not train.
         integers: quantizations of weights that train as integers.
+        rounded: quantizations of weights that train as floats, and are rounded before each call
+            that reads them.
     """
     decoders: dict[str, Decoder] = {}
     specs: dict[str, TensorSpec] = {}
@@ -136,6 +147,10 @@ def with_stored_weights(
             decoders[f"t{i}"] = IntegerDecoder(quantization.first)
             shape = plan.values[f"t{i}"].spec.shape
             specs[f"t{i}"] = TensorSpec(shape, np.dtype(quantization.dtype))
+    for i, quantization in rounded.items():
+        if f"t{i}" in plan.values:
+            decoders[f"t{i}"] = RoundingDecoder(quantization)
+            specs[f"t{i}"] = plan.values[f"t{i}"].spec
     if not decoders:
         return plan
     views = {name for name, root in plan.roots.items() if root in decoders}

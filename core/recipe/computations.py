@@ -11,7 +11,7 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, BF16, FILE
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_weights import only_as_real_numbers
+from odt.core.planning.stored_weights import is_table, only_as_real_numbers
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
@@ -20,6 +20,8 @@ from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
 from odt.kernels.geometry.decoders import BYTE, IntegerDecoder
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+
+LARGE = 2**18  # values of a weight whose rounded copy costs more time than rounding before reads
 
 
 def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
@@ -74,23 +76,30 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
     """Returns plans in which weights are in memory as the file stores them.
 
     They are those of which the graph has no float values and, if `qas` is set, those that train;
-    without `qas`, weights that train are floats.
+    without `qas`, weights that train are floats, of which large ones are rounded where they are
+    read.
     """
     tensors = plans.graph.tensors
-    if not info.qas and not any(t.decoder for t in tensors):
+    large = [i for i, t in enumerate(tensors) if t.quantization and t.spec.size >= LARGE]
+    if not info.qas and not large and not any(t.decoder for t in tensors):
         return plans
     trained = trainable_tensors(plans.graphs.at_file_batch, training.trainable, training.only)
     stored = [i for i, t in enumerate(tensors) if t.decoder and i not in trained]
     integers: dict[int, WeightQuantization] = {}
-    if info.qas:
+    rounded: dict[int, WeightQuantization] = {}
+    if info.qas or large:
         plan = plans.plan(training, plans.graphs.file_batch)
         real = only_as_real_numbers(plan)
         weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}
         for i in weights:
             quantization = tensors[i].quantization
-            if quantization is not None and quantization.is_plain and f"t{i}" not in real:
+            if quantization is None or f"t{i}" in real:
+                continue
+            if info.qas and quantization.is_plain:
                 integers[i] = quantization
-    return Plans(plans.graphs, stored, integers)
+            elif i in large and not is_table(plan, i):
+                rounded[i] = quantization
+    return Plans(plans.graphs, stored, integers, rounded)
 
 
 def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> LoweredModel:

@@ -80,6 +80,7 @@ class Parameters:
         followed: Collection[int] = (),
         statistics: Sequence[RunningStatistics] = (),
         integers: Mapping[int, WeightQuantization] | None = None,
+        rounded: Collection[int] = (),
     ) -> None:
         """Copies the constants.
 
@@ -93,6 +94,7 @@ class Parameters:
             followed: numbers of the ranges of quantized activations that move.
             statistics: running statistics of batch normalizations that move.
             integers: quantizations of weights that are integers in memory.
+            rounded: weights that programs round, which have no rounded copy.
         """
         constants = {i: graph.tensors[i] for i in trained}
         self._stored = {i: q for i, q in (integers or {}).items() if i in constants}
@@ -101,12 +103,14 @@ class Parameters:
         self.tensors = copy_arrays({i: a for i, a in reals if a is not None} | whole)
         assert len(self.tensors) == len(trained), "only constants train"
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
-        self._quantizations = {i: q for i, q in each if q is not None and i not in whole}
+        quantizations = {i: q for i, q in each if q is not None and i not in whole}
+        self._quantizations = {i: q for i, q in quantizations.items() if i not in rounded}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
-        for i, quantization in self._quantizations.items():
+        for i, quantization in quantizations.items():
             random = np.random.Generator(np.random.Philox(key=i))
-            random.random(dtype=self.read[i].dtype, out=self.read[i])
-            quantization.dither(self.tensors[i], noise=self.read[i])
+            noise = np.empty_like(self.tensors[i]) if i in rounded else self.read[i]
+            random.random(dtype=noise.dtype, out=noise)
+            quantization.dither(self.tensors[i], noise)
         self.ranges = ActivationRanges(graph, followed)
         self.read |= self.ranges.numbers
         self.statistics = Statistics(graph, statistics)

@@ -189,6 +189,7 @@ class Trainer(Closing):
             followed=plan.followed(info.quant_ranges),
             statistics=plan.statistics,
             integers=self._plans.integers,
+            rounded=self._plans.rounded,
         )
         return parameters, sum(plan.graph.tensors[i].spec.nbytes for i in trained)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.geometry.quantize import Quantization, steps_to_real
-from odt.kernels.geometry.weight_quantization import unpack
+from odt.kernels.geometry.weight_quantization import WeightQuantization, unpack
 from odt.kernels.rows.opdef import Array
 
 BYTE = 8  # bits
@@ -100,3 +100,26 @@ class IntegerDecoder:
         q = self.quantization
         by_row = q.scale.size == 1 or q.blocks or q.axis == 0
         return len(shape) > 1 and bool(by_row) and prod(shape[1:]) * self.bits % BYTE == 0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundingDecoder:
+    """Decoder of floats that train, which are rounded to numbers that the file can store.
+
+    Attributes:
+        quantization: the integers and their scales.
+    """
+
+    quantization: WeightQuantization
+
+    def decode(self, stored: Array, out: Array) -> None:
+        """Rounds all numbers, as Decoder says."""
+        self.quantization.fake_quantize(stored, out)
+
+    def decode_rows(self, stored: Array, at: Array, out: Array) -> None:
+        """Fails, because scales may depend on all rows."""
+        raise AssertionError("can_decode_rows refuses all shapes")
+
+    def can_decode_rows(self, shape: Sequence[int]) -> bool:
+        """Whether rows can be rounded alone: never."""
+        return False

@@ -3,9 +3,10 @@
 import numpy as np
 
 from odt.kernels.geometry.block_formats import BlockFormat
-from odt.kernels.geometry.decoders import BYTE, Decoder, IntegerDecoder
+from odt.kernels.geometry.decoders import BYTE, Decoder, IntegerDecoder, RoundingDecoder
 from odt.kernels.geometry.quantize import sign_bit
 from odt.kernels.native.binding import Calls, bind
+from odt.kernels.native.updates import bind_round_units
 from odt.kernels.rows.opdef import Array, Attrs, Specs
 
 PACKED_ROWS = 24  # with as many, a dense layer is faster with unpacked weights
@@ -17,6 +18,8 @@ def decode(attrs: Attrs, *, x: Array, y: Array) -> Calls:
     if isinstance(decoder, BlockFormat):
         width = y.shape[-1]
         return _decode_blocks(decoder, x, y, None, y.size // width, width)
+    if isinstance(decoder, RoundingDecoder):
+        return bind_round_units(x, y, decoder.quantization)
     assert isinstance(decoder, IntegerDecoder), "decode_fits knows the decoder"
     first = decoder.quantization
     outer, units, inner = first.units_of(y.shape)
@@ -79,6 +82,8 @@ def decode_fits(attrs: Attrs, s: Specs) -> bool:
         return False
     if isinstance(decoder, IntegerDecoder):
         return decoder.fits(s["y"].shape)
+    if isinstance(decoder, RoundingDecoder):
+        return decoder.quantization.dtype.itemsize <= 2
     return isinstance(decoder, BlockFormat)
 
 

@@ -137,7 +137,7 @@ def forecast(
         frozen = schedule.workers * frozen_memory.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
-    rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
+    rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plans, plan, n))
     masks = sum(-(-plan.values[n].spec.size // 8) for n in gradients if _is_sparse(plan, n))
     # Updates change a copy of the rows of a parameter that trains in part.
     rows = sum(n for name, n in gradients.items() if n < plan.values[name].spec.nbytes)
@@ -183,11 +183,11 @@ def tables_of(info: TrainingInfo) -> TableRule | None:
     return table_rule(rule, rule.attrs(**info.hyper_parameters), info.accumulate)
 
 
-def _is_rounded(plan: Plan, name: str) -> bool:
+def _is_rounded(plans: Plans, plan: Plan, name: str) -> bool:
     """Whether a parameter has a fake-quantized copy."""
     i = plan.values[name].tensor
     quantized = i is not None and plan.graph.tensors[i].quantization is not None
-    return quantized and plan.values[name].spec.dtype.kind == "f"
+    return quantized and i not in plans.rounded and plan.values[name].spec.dtype.kind == "f"
 
 
 def _is_sparse(plan: Plan, name: str) -> bool:

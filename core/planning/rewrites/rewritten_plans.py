@@ -28,7 +28,7 @@ class RewrittenPlans(Plans):
         digests: frozenset[str] = frozenset(),
         dropped: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(plans.graphs, plans.stored, plans.integers)
+        super().__init__(plans.graphs, plans.stored, plans.integers, plans.rounded)
         self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
 

@@ -12,6 +12,7 @@
 #define STRETCH 512    /* values of a table without gradients, which are updated at most at once */
 #define PIECE 64       /* of these, which rest together if their state is 0 */
 #define SIDE_BY_SIDE 4 /* vectors whose minima and maxima are separate */
+#define AHEAD 1024     /* values of a weight: the distance of reads ahead, a page */
 
 /* The updates of weights that are integers, and of tables, in the order of native/updates.py. */
 enum { SGD, MOMENTUM, ADAM, ROOT_SCALED, ROOT_SCALED_MOMENTUM, LION };

@@ -288,7 +288,8 @@ static void F(widen)(const float *a, int64_t n, float *range) {
   UNROLL(j, SIDE_BY_SIDE, least[j] = F(broadcast)(range[0]); most[j] = F(broadcast)(range[1]));
   int64_t i = 0;
   for (; i + SIDE_BY_SIDE * LANES <= n; i += SIDE_BY_SIDE * LANES)
-    UNROLL(j, SIDE_BY_SIDE, F(vec) v = F(load)(a + i + j * LANES); least[j] = F(least)(v, least[j]);
+    UNROLL(j, SIDE_BY_SIDE, F(vec) v = F(load)(a + i + j * LANES);
+           __builtin_prefetch(a + i + j * LANES + AHEAD); least[j] = F(least)(v, least[j]);
            most[j] = F(most)(v, most[j]));
   for (; i + LANES <= n; i += LANES) {
     F(vec) v = F(load)(a + i);
@@ -341,6 +342,7 @@ static void F(round_part)(void *job, int part, int parts) {
     for (int64_t at = u * c.inner; at < c.outer * row; at += row) {
       int64_t i = at, end = at + c.inner;
       for (; i + LANES <= end; i += LANES) {
+        __builtin_prefetch(c.w + i + AHEAD);
         F(vec) v = F(clamp)(F(load)(c.w + i) * inverse, lo, hi);
         F(store)(c.y + i, scale * ROUND(v));
       }
