@@ -55,3 +55,17 @@ def test_threads_can_divide_a_long_row() -> None:
     few = copy_shape(a[:-1], b[:-1])
     assert few is not None
     assert (few.lines, few.length) == (1, LINES**2 - 1)
+
+
+@pytest.mark.parametrize("instruction_set", SETS)
+def test_short_lines_are_copied_beside_others(
+    instruction_set: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing before or after a line is written, as where images lie side by side as channels."""
+    monkeypatch.setenv("ODT_KERNELS", instruction_set)
+    for length in range(1, 40):
+        x = np.arange(37 * length, dtype=np.int32).reshape(37, length)
+        target = np.full((37, 3, length), -1, np.int32)
+        copy(x, target[:, 1])()
+        np.testing.assert_array_equal(target[:, 1], x)
+        assert (target[:, ::2] == -1).all()

@@ -24,14 +24,38 @@ static void F(transpose_strip)(const transpose_shape *t, const int32_t *x, int32
   }
 }
 
+/* Copies `lines` lines of n to 2 n elements as their first n and their last n, which may overlap.
+   The number is a constant: a loop over a line's elements takes twice as long or more. */
+#define COPY_ENDS(n)                                            \
+  for (int64_t i = 0, last = t->length - (n); i < lines; i++) { \
+    int32_t head[n], tail[n];                                   \
+    memcpy(head, x + i * t->x_line_stride, sizeof head);        \
+    memcpy(tail, x + i * t->x_line_stride + last, sizeof tail); \
+    memcpy(y + i * t->y_line_stride, head, sizeof head);        \
+    memcpy(y + i * t->y_line_stride + last, tail, sizeof tail); \
+  }
+
+#define SHORT_LINE (LANES < 8 ? 8 : LANES) /* elements; memcpy copies longer lines faster */
+
+static void F(copy_short)(const transpose_shape *t, const int32_t *x, int32_t *y, int64_t lines) {
+  if (t->length <= 2) COPY_ENDS(1)
+  else if (t->length <= 4) COPY_ENDS(2)
+  else if (t->length <= 8) COPY_ENDS(4)
+  else COPY_ENDS(8)
+}
+
 static void F(copy_strip)(const transpose_shape *t, const int32_t *x, int32_t *y, int64_t line) {
   int64_t end = line + LANES < t->lines ? line + LANES : t->lines;
+  if (t->x_stride == 1 && t->length <= SHORT_LINE) {
+    F(copy_short)(t, x + line * t->x_line_stride, y + line * t->y_line_stride, end - line);
+    return;
+  }
   for (; line < end; line++) {
     const int32_t *from = x + line * t->x_line_stride;
     int32_t *to = y + line * t->y_line_stride, value = *from;
     if (!t->x_stride)
       for (int64_t k = 0; k < t->length; k++) to[k] = value;
-    else if (t->length < LANES || t->x_stride != 1)
+    else if (t->x_stride != 1)
       for (int64_t k = 0; k < t->length; k++) to[k] = from[k * t->x_stride];
     else memcpy(to, from, t->length * sizeof *to);
   }
