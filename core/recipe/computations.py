@@ -87,7 +87,7 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
     stored = [i for i, t in enumerate(tensors) if t.decoder and i not in trained]
     integers: dict[int, WeightQuantization] = {}
     rounded: dict[int, WeightQuantization] = {}
-    if info.qas or large:
+    if info.qas or any(i in trained for i in large):
         plan = plans.plan(training, plans.graphs.file_batch)
         real = only_as_real_numbers(plan)
         weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}
