@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.language import answer, gguf_file
+from support.language import answer, gguf_file, run
 from support.paths import ROOT
 
 import odt
@@ -95,3 +95,12 @@ def test_llama_cpp_changes_as_the_float_model(
     print(len(changes), "changes, mean size", np.abs(expected).mean(), "correlation", correlation)
     assert len(changes) >= 0.8 * PROMPTS * LIKELIEST
     assert correlation >= CORRELATION
+
+
+def test_the_script_of_the_tutorial_shows_what_adapters_change(model: Path, trained: Path) -> None:
+    script = ROOT / "docs" / "tutorials" / "run_in_llama.py"
+    printed = run(script, model, trained / "a.gguf", "To save memory,", 12).splitlines()
+    texts = {line.partition(": ")[0]: line.partition(": ")[2].strip() for line in printed}
+    assert texts.keys() >= {"without", "with"}
+    assert all(texts[key].startswith("To save memory,") for key in ("without", "with"))
+    assert texts["without"] != texts["with"]

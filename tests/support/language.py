@@ -14,11 +14,16 @@ from support.paths import ROOT
 PYTHON = ROOT / ".venv" / "language" / "bin" / "python"  # `make accept ONLY=language` makes it
 
 
-def run(script: str, *words: object) -> str:
-    """Runs a script of this folder in the environment of the judges; returns what it prints."""
+def run(script: str | Path, *words: object) -> str:
+    """Runs a script in the environment of the judges; returns what it prints.
+
+    Args:
+        script: path from this folder, or an absolute one.
+        words: its arguments.
+    """
     if not PYTHON.exists():
         pytest.fail(f"{PYTHON} is missing. Make it with: make accept ONLY=language", False)
-    command = [str(PYTHON), str(Path(__file__).with_name(script)), *map(str, words)]
+    command = [str(PYTHON), str(Path(__file__).parent / script), *map(str, words)]
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
     ran = subprocess.run(command, text=True, capture_output=True, check=False, env=offline)
     assert ran.returncode == 0, ran.stderr[-3000:]
