@@ -15,18 +15,22 @@ def conv_transpose(u: Use) -> int:
     rank, axes = len(shape), len(shape) - 2
     if len(filters) != rank or groups < 1 or shape[1] % groups or filters[0] != shape[1]:
         raise ShapeError(f"filters must fit {shape} and {groups} groups, but got {filters}")
-    kernel = filters[2:]
+    kernel, declared = filters[2:], u.ints("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise ShapeError(f"kernel_shape must be that of the filters, {kernel}, but got {declared}")
     stride, dilation = (u.ints(n, (1,) * axes) or () for n in ("strides", "dilations"))
     extra = u.ints("output_padding", (0,) * axes) or ()
-    if {len(stride), len(dilation), len(extra)} != {axes} or min((*stride, *dilation)) < 1:
+    if {len(stride), len(dilation), len(extra)} != {axes}:
         raise ShapeError(f"strides, dilations and output_padding must have {axes} axes each")
+    if min((*stride, *dilation)) < 1:
+        raise ShapeError(f"strides and dilations must be above 0, but got {stride}, {dilation}")
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     full = [(n - 1) * s + e for n, s, e in zip(shape[2:], stride, extents, strict=True)]
     cuts = _cuts(u, shape, full, stride, extra)
     if any(n - lo - hi < 1 for n, (lo, hi) in zip(full, cuts, strict=True)):
         raise ShapeError(f"pads must leave some of {full}, but got {cuts}")
     if rank > 4 or groups > 1 or set(dilation) != {1}:
-        return _spread(u, groups, extents, cuts)
+        return _spread(u, groups, stride, dilation, extents, cuts)
     memory = (filters[1], *kernel, filters[0])
     sizes = [*full]
     if rank == 3:
@@ -62,17 +66,25 @@ def _cut(u: Use, y: int, cuts: Sequence[tuple[int, int]]) -> int:
     return y
 
 
-def _spread(u: Use, groups: int, extents: Sequence[int], cuts: Sequence[tuple[int, int]]) -> int:
+def _spread(
+    u: Use,
+    groups: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    extents: Sequence[int],
+    cuts: Sequence[tuple[int, int]],
+) -> int:
     """Puts zeros between the values of x, and convolves them with the reversed filters.
 
     Args:
         u: the node.
         groups: groups of channels.
+        stride: steps of the result for one step of x, along each axis.
+        dilation: steps between the taps of the filters, along each axis.
         extents: sizes of the filters, with the gaps of dilation.
         cuts: how much of the full result is cut before and after.
     """
     shape, filters, axes = u.shape(0), u.shape(1), len(extents)
-    stride, dilation = (u.ints(n, (1,) * axes) or () for n in ("strides", "dilations"))
     steps = [1] * (axes == 1) + [*stride]
     x = last(u, u.input(0))
     n, *sizes, channels = u.b.shape(x)
@@ -130,6 +142,8 @@ def _cuts(
 ) -> list[tuple[int, int]]:
     """Returns how much of the full result is cut before and after; below 0: how much is added."""
     axes, auto = len(full), u.attr("auto_pad", "NOTSET")
+    if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise ShapeError(f"auto_pad must be one of the standard, but got {auto}")
     target_shape = u.ints("output_shape")
     if target_shape is None and auto in ("SAME_UPPER", "SAME_LOWER"):
         target_shape = tuple(n * s for n, s in zip(shape[2:], stride, strict=True))

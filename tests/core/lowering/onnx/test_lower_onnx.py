@@ -520,12 +520,17 @@ def test_identity_and_dropout_may_be_outputs(tmp_path: Path) -> None:
         ("Einsum", {"equation": "aa,b->b"}, "no letter may be twice"),
         ("Pad", {"pads": (0, 0, 2**40, 0, 0, 0, 0, 0)}, "pads must be at most"),
         ("Split", {"split": (1, 2)}, "sizes must add up to 1, but got (1, 2)"),
+        ("ConvTranspose", {"strides": (2,)}, "output_padding must have 2 axes each"),
+        ("ConvTranspose", {"strides": (0, 1)}, "must be above 0, but got (0, 1), (1, 1)"),
+        ("ConvTranspose", {"kernel_shape": (2, 2)}, "the filters, (2, 3), but got (2, 2)"),
+        ("ConvTranspose", {"auto_pad": "SAME"}, "auto_pad must be one of the standard"),
     ],
 )
 def test_attributes_that_do_not_fit_are_named(
     tmp_path: Path, kind: str, attributes: dict[str, Any], words: str
 ) -> None:
-    constants = {"w": W} if kind == "Einsum" else {}
+    weights = {"Einsum": W, "ConvTranspose": real(3, 2, 2, 3)}
+    constants = {"w": weights[kind]} if kind in weights else {}
     opset = {"Pad": 9, "Split": 11}.get(kind, 17)
     file = one_node(kind, X, constants, opset, **attributes)
     path = file.write(tmp_path / "m.onnx")
