@@ -19,7 +19,6 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.training.passes import NotFiniteLossError, unseen
 from odt.core.training.snapshot import Snapshot
 from odt.core.training.trainer import Trainer
-from odt.errors import TrainingError
 
 SMOOTHING = 0.9  # weight of the previous values in the moving average of the changes
 FIRST = 5  # steps whose rates change nothing yet: with dropout, losses of training are higher
@@ -44,7 +43,8 @@ def rate_test(
         weights, smoothed. Both end where the loss is not finite or too large.
     """
     before, losses = [], []
-    with _restored(trainer), _steps_seen(trainer, 2 * len(parts)) as seen:
+    total = 2 * len(parts) - 1  # the last step has no next part, and no loss
+    with _restored(trainer), _steps_seen(trainer, total) as seen:
         for part in parts:
             before.append(trainer.evaluate(data, part, rest=True).loss)
             seen()
@@ -78,7 +78,7 @@ def highest_safe(
     optimizer = trainer.parameters.optimizer
     assert optimizer is not None
     rate_before = optimizer.learning_rate
-    with _steps_seen(trainer, len(rates) * len(parts)) as seen:
+    with _steps_seen(trainer, (len(rates) - 1) * len(parts)) as seen:
         loss = trainer.evaluate(data, probes, rest=True).loss
 
         def is_safe(rate: float) -> bool:
@@ -119,7 +119,7 @@ def _losses(
         optimizer.learning_rate = rates[min(k, len(rates) - 1)]
         try:
             loss = trainer.step(data, part)
-        except TrainingError:
+        except NotFiniteLossError:
             return
         if k:
             yield loss

@@ -54,6 +54,24 @@ def test_weights_and_state_are_untouched(options: dict[str, Any]) -> None:
         assert (trainer.learning_rate, trainer.session.build().parameters.step) == (rate, step)
 
 
+def test_progress_ends_at_its_total() -> None:
+    seen: list[tuple[int, int]] = []
+    with odt.Trainer(MODEL) as trainer:
+        trainer.session.build().seen = lambda done, total: seen.append((done, total))
+        trainer.find_rate(X, Y, highest=0.01, steps=20)
+    assert seen == [(k, 41) for k in range(1, 42)]  # 21 losses before, and 20 after a step
+
+
+def test_only_a_loss_that_is_not_finite_ends_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> float:
+        raise odt.TrainingError("workers: must not have been closed")
+
+    with odt.Trainer(MODEL) as trainer:
+        monkeypatch.setattr(trainer.session.build(), "step", refuse)
+        with pytest.raises(odt.TrainingError, match="workers: must not"):
+            trainer.find_rate(X, Y, steps=5)
+
+
 def test_training_afterwards_has_the_same_bits() -> None:
     weights = []
     for tested in (False, True):

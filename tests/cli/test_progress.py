@@ -65,7 +65,7 @@ def test_passes_over_the_data_show_a_bar(command: str, tmp_path: Path) -> None:
 
 def test_the_search_for_a_rate_shows_a_bar() -> None:
     shown = on_terminal("train", MODEL, *LABELED, "--find-rate")
-    assert re.search(r"find rate:  50%.* 101/202 .*step/s\]", shown.errors)
+    assert re.search(r"find rate:  50%.* 101/201 .*step/s\]", shown.errors)
 
 
 def test_a_warning_has_a_line_of_its_own() -> None:
