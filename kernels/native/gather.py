@@ -14,7 +14,7 @@ from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(name: str) -> Callable[[Attrs, Specs], bool]:
-    """Makes a check that an array is float32, and that NumPy's indices have eight bytes."""
+    """Makes a check: an array is float32 and not empty, and NumPy's indices have eight bytes."""
 
     def check(attrs: Attrs, s: Specs) -> bool:
         rows = s[name] if name in s else s[name[1:]]  # dx has the spec of x
@@ -64,7 +64,7 @@ class SparseMatrix(NamedTuple):
     Attributes:
         first: (rows + 1,) int64, first element of each row; None: row r has element r.
         at: (elements,) int64, column of each element.
-        weights: (elements,) float32; None: all are 1.
+        weights: (elements,) float32; None, only if `first` is None: all are 1.
     """
 
     first: Array | None

@@ -42,12 +42,6 @@
 #ifndef COPIES
 #define COPIES 256 /* elements of an input that an elementwise kernel copies at once */
 #endif
-#ifndef BF16_DEPTH
-#define BF16_DEPTH 256 /* the same of a product of bfloat16 */
-#endif
-#ifndef BF16_COLUMNS
-#define BF16_COLUMNS 256 /* columns of a block of such a product: a multiple of a tile's */
-#endif
 #ifndef TILE_BYTES
 #define TILE_BYTES 32768 /* of gathered windows of bytes; windows are at most so long */
 #endif
@@ -60,7 +54,9 @@
 #else
 #define BASE_IN_TILES 0
 #endif
-/* Scratch of a part of a product of bfloat16: rows, which may become floats, and columns. */
+#define BF16_DEPTH 256   /* most of the depth of a product of bfloat16 that is computed at once */
+#define BF16_COLUMNS 256 /* columns of a block of such a product: a multiple of a tile's */
+/* Scratch of a part of such a product: rows, which may become floats, and columns. */
 #define BF16_LEFT (ROW_BLOCK * (BF16_DEPTH + MAX_LANES))
 #define BF16_SCRATCH (BF16_LEFT + BF16_COLUMNS * BF16_DEPTH / 2)
 #define MAX_TAPS 64       /* taps of a window */

@@ -249,8 +249,8 @@ KERNEL(extreme, (const float *x /* (outer, count, inner) */, float *y /* (outer,
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
 
-/* gather_body.h: rows of K values; E entries; T values of a table. `first` and weights may be null:
-   then row r is entry r, and weights are 1. */
+/* gather_body.h: rows of K values; E entries; T values of a table. `first` may be null: then row r
+   is entry r, and weights may be null, too: then they are 1. */
 KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
                 const int64_t *first /* (R + 1) */, const int64_t *at /* (E) */,
                 const float *weights /* (E) */, int64_t images, int64_t rows, int64_t width,

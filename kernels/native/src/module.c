@@ -3,7 +3,6 @@
    needs no Python header. */
 
 #include "abi.h"
-#include "integer.h"
 #include "team.h"
 
 void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
@@ -45,7 +44,6 @@ typedef struct {
 
 static const export_entry table[] = {LIMIT(MAX_LANES),
                                      LIMIT(MAX_NR),
-                                     LIMIT(PIXELS),
                                      LIMIT(BAND),
                                      LIMIT(BASE_IN_TILES),
                                      LIMIT(TILES),

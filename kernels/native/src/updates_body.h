@@ -281,8 +281,8 @@ void F(move_statistics)(float *mean, float *variance, const float *center, const
   }
 }
 
-/* Widens a range {least, most} to that of n numbers. NaN is ignored. The minima and maxima of several
-   vectors are side by side: a chain of them would wait for memory again and again. */
+/* Widens a range {least, most} to that of n numbers. NaN is ignored. The minima and maxima of
+   several vectors are side by side: a chain of them would wait for memory again and again. */
 static void F(widen)(const float *a, int64_t n, float *range) {
   F(vec) least[SIDE_BY_SIDE], most[SIDE_BY_SIDE];
   UNROLL(j, SIDE_BY_SIDE, least[j] = F(broadcast)(range[0]); most[j] = F(broadcast)(range[1]));
