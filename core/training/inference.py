@@ -35,7 +35,6 @@ class Evaluator(Closing):
     """Evaluates a model on data.
 
     Attributes:
-        loss: name of the first loss.
         runtime: schedule, and specs of a sample.
     """
 
@@ -63,7 +62,6 @@ class Evaluator(Closing):
         if computed is not None and computed is not plans.graphs:
             losses = tuple(_on_integers(plans.graphs, loss) for loss in losses)
             plans = Plans(computed)
-        self.loss = losses[0].name
         self._reduction = info.reduction
         self._scales = scales
         computation = Computation(losses, outputs=True, rows=True).scaled(scales)
@@ -152,8 +150,9 @@ def _on_integers(graphs: LoweredGraphs, loss: Loss) -> Loss:
     """
     graph, output = graphs.graph, graphs.graph.outputs[loss.output]
     if output in moved_outputs(graphs) and loss.tensor != output:
-        options = {n: v for n, v in loss.options.items() if n != "beta"}
-        return replace(loss, tensor=output, options={**options, "from_logits": False})
+        # SOFTMAX itself applies its beta.
+        options = {n: v for n, v in loss.options.items() if n != "beta"} | {"from_logits": False}
+        return replace(loss, tensor=output, options=options)
     rounded = {n.inputs[0]: n.outputs[0] for n in graph.nodes if n.op == "FAKE_QUANT"}
     return replace(loss, tensor=rounded.get(loss.tensor, loss.tensor))
 

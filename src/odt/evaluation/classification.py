@@ -58,7 +58,7 @@ class ClassificationReport:
     @property
     def warning(self) -> str:
         """A warning of classes that samples have but that are never predicted; empty for none."""
-        return never_predicted(self.support, self.predicted, self.classes)
+        return never_predicted(self.support, self.predicted, self.classes) or ""
 
     def __repr__(self) -> str:
         count = int(self.support.sum())

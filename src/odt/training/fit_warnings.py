@@ -77,8 +77,10 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     return f"{rest} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
 
 
-def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant: float) -> str:
-    """Returns a warning if inputs look like pixels that the model needs scaled; empty for none.
+def unscaled_inputs(
+    data: DataSet, samples: Sequence[int], loss: float, constant: float
+) -> str | None:
+    """Returns a warning if inputs look like pixels that the model needs scaled, else None.
 
     Args:
         data: the samples.
@@ -87,13 +89,13 @@ def unscaled_inputs(data: DataSet, samples: Sequence[int], loss: float, constant
         constant: loss of the best constant prediction; NaN if unknown.
     """
     if not loss > FAR * constant or len(data.inputs) != 1:
-        return ""
+        return None
     column = data.inputs[0]
     rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
     column.read(samples, rows)
     least, most = float(rows.min()), float(rows.max())
     if rows.dtype.kind != "f" or not (least >= 0 and PIXEL < most <= 255):
-        return ""
+        return None
     return (
         f"Warning: the loss before training, {loss:.4g}, is far above that of a constant "
         f"prediction, {constant:.4g}, and the inputs have values up to {most:g}. The model may "
@@ -182,8 +184,10 @@ def clipped_activations(trainer: Trainer) -> str | None:
     )
 
 
-def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], least: int = 1) -> str:
-    """Returns a warning of classes that samples have but that are never predicted; empty for none.
+def never_predicted(
+    actual: Array, predicted: Array, classes: Sequence[str], least: int = 1
+) -> str | None:
+    """Returns a warning of classes that samples have but that are never predicted, else None.
 
     Args:
         actual: number of samples of each class.
@@ -193,11 +197,11 @@ def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], lea
     """
     missing = np.flatnonzero((actual >= least) & (predicted == 0))
     if not missing.size:
-        return ""
+        return None
     has_names = len(classes) == len(actual)
     labels = [
         f"{one_line(classes[k], MAX_NAME) if has_names else k} "
-        f"({actual[k]} {'samples' if actual[k] > 1 else 'sample'})"
+        f"({actual[k]} {plural(actual[k], 'sample')})"
         for k in missing[:MAX_NAMED]
     ]
     if missing.size > MAX_NAMED:
