@@ -136,7 +136,8 @@ def _weights(u: Use, scores: int, mask: Mask) -> int:
     if mask.allowed is not None:
         scores = u.b.add("SELECT_V2", (mask.allowed, scores, number(u, scores, masked(dtype))))
     weights = u.b.add("SOFTMAX", (scores,), beta=1.0)
-    if mask.known is not None and not mask.known.any(-1).all():
+    # Where all keys are hidden, softmax gives weights to some of them.
+    if mask.known is not None and (mask.allowed is not None or not mask.known.any(-1).all()):
         weights = u.b.add("MUL", (weights, u.b.constant(mask.known, dtype)))
     if mask.allowed is not None:
         weights = u.b.add("MUL", (weights, u.b.add("CAST", (mask.allowed,), dtype)))

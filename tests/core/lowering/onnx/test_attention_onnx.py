@@ -57,6 +57,7 @@ def test_attention(tmp_path: Path, is_flat: bool, causal: int, mask: str) -> Non
             bias = bias + given
         else:
             allowed[:, :, 1] = False
+            allowed[:, :, 0, :2] = False, True  # of what is allowed, the causal order hides all
             given = allowed[:1] if mask == "known" else allowed
             bias = bias + np.where(given, 0, -np.inf)
         if mask == "known":
