@@ -278,7 +278,7 @@ class Session(Closing):
             process = exported = 0
             if self.memory_budget is not None:
                 if shuffled or self.rate_is_default:
-                    import_module("numpy.random")  # 7 MB of the process
+                    import_module("numpy.random")  # 3 MB beside the modules below
                 for name in COUNTED:
                     import_module(name)
                 process = process_nbytes(self.recipe.model)
