@@ -45,8 +45,6 @@ def main(path: str, adapters: str, data: str, steps: str, budget: str = "") -> N
             losses.append(float(logs["loss"]))
             seconds.append(time.perf_counter() - start)
         after = held_out()
-        if len(arrays["held_x"]):
-            trainer.export_adapters("trained.safetensors")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {"losses": losses, "held_out": [before, after], "seconds": seconds, "peak": peak}
     print(json.dumps(result | {"planned": planned}))
