@@ -205,7 +205,9 @@ def test_kernels_take_no_more_stack_than_the_manifest_says(
     most = {}
     for graph in (tmp_path / "o").glob("*.ci"):
         source = graph.stem.rpartition("_")[0] + ".c"
-        most[source] = max(deepest(graph).values())
+        depths = deepest(graph)
+        if depths:  # bf16.c has no kernels for microcontrollers
+            most[source] = max(depths.values())
     assert most.keys() == STACK.keys()
     too_large = {source: n for source, n in most.items() if n > STACK[source]}
     assert not too_large
