@@ -10,7 +10,6 @@ gives the same result if there is one row. Source: RoPEOptions in the Circle sch
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 
@@ -103,10 +102,17 @@ def fits(mode: int, s: Specs) -> bool:
     return sin.shape[-2:-1] in ((), (sin.size // x.shape[3],))
 
 
-def rotate(back: int, mode: int, *, sin: Array, cos: Array, **arrays: Array) -> Callable[[], None]:
-    x, y = (arrays["dy"], arrays["dx"]) if back else (arrays["x"], arrays["y"])
+def rotate(x: Array, sin: Array, cos: Array, y: Array, *, back: bool) -> Callable[[], None]:
     rows, places, half = x.size // x.shape[3], sin.size // x.shape[3], x.shape[3] // 2
-    return bind("rotate", x, sin, cos, y, rows, places, half, back)
+    return bind("rotate", x, sin, cos, y, rows, places, half, int(back))
+
+
+def call_forward(mode: int, *, x: Array, sin: Array, cos: Array, y: Array) -> Callable[[], None]:
+    return rotate(x, sin, cos, y, back=False)
+
+
+def call_grad_x(mode: int, *, dy: Array, sin: Array, cos: Array, dx: Array) -> Callable[[], None]:
+    return rotate(dy, sin, cos, dx, back=True)
 
 
 OP = OpDef(
@@ -118,7 +124,7 @@ OP = OpDef(
         reads=("x", "sin", "cos"),
         writes=("y",),
         workspace=signs,
-        compiled=Compiled(partial(rotate, 0), fits),
+        compiled=Compiled(call_forward, fits),
     ),
     grads={
         "x": Kernel(
@@ -126,7 +132,7 @@ OP = OpDef(
             reads=("dy", "sin", "cos"),
             writes=("dx",),
             workspace=signs,
-            compiled=Compiled(partial(rotate, 1), fits),
+            compiled=Compiled(call_grad_x, fits),
         )
     },
     stops=("sin", "cos"),
