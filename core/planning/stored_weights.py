@@ -111,10 +111,10 @@ def only_as_real_numbers(plan: Plan) -> frozenset[str]:
     return frozenset(real)
 
 
-def is_table(plan: Plan, tensor: int) -> bool:
-    """Whether an operator selects rows of a weight."""
+def tables(plan: Plan) -> frozenset[str]:
+    """Returns the values of which operators select rows."""
     calls = (e for e in plan.entries if isinstance(e, Call) and _operator(e) in TABLES)
-    return any(plan.root(v) == f"t{tensor}" for call in calls for v in call.values(call.reads))
+    return frozenset(plan.root(v) for call in calls for v in call.values(call.reads))
 
 
 def with_stored_weights(

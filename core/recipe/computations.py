@@ -11,7 +11,7 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, BF16, FILE
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_weights import is_table, only_as_real_numbers
+from odt.core.planning.stored_weights import only_as_real_numbers, tables
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
@@ -89,7 +89,7 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
     rounded: dict[int, WeightQuantization] = {}
     if info.qas or any(i in trained for i in large):
         plan = plans.plan(training, plans.graphs.file_batch)
-        real = only_as_real_numbers(plan)
+        real, selected = only_as_real_numbers(plan), tables(plan)
         weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}
         for i in weights:
             quantization = tensors[i].quantization
@@ -97,7 +97,7 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
                 continue
             if info.qas and quantization.is_plain:
                 integers[i] = quantization
-            elif i in large and not is_table(plan, i):
+            elif i in large and f"t{i}" not in selected:
                 rounded[i] = quantization
     return Plans(plans.graphs, stored, integers, rounded)
 
