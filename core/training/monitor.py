@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # the module of a schedule is loaded when a run has one
     from odt.kernels.rows.schedules import ReduceOnPlateau
 
 # Suffixes of the names of values that should fall.
-LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")
+LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "perplexity")
 
 
 class Monitor:
@@ -29,20 +29,22 @@ class Monitor:
         name: str = "val_loss",
         mode: str = "auto",
         min_delta: float = 0.0,
-        best: float | None = None,
     ) -> None:
         """Makes a monitor without a value.
 
         Args:
             name: name of the value, such as val_loss.
-            mode: min, max, or auto: max unless the name ends in loss or error.
+            mode: min, max, or auto: min for losses, errors and perplexity, else max.
             min_delta: smallest change that counts as an improvement.
-            best: the best value of earlier epochs.
+
+        Raises:
+            OptionError: for another mode.
         """
         if mode not in ("auto", "min", "max"):
             raise OptionError("mode", "must be auto, min or max", mode)
         self.is_max = mode == "max" or (mode == "auto" and not name.endswith(LOWER_IS_BETTER))
-        self.name, self.min_delta, self.best = name, abs(min_delta), best
+        self.name, self.min_delta = name, abs(min_delta)
+        self.best: float | None = None
 
     def improves(self, logs: Mapping[str, float]) -> bool:
         """Whether the value in logs is better than the best so far; updates the best.

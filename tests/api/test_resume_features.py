@@ -1,6 +1,7 @@
 """A run that is killed and resumed exports the same file as a run without interruption."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,15 @@ def test_a_callback_reduces_the_rate_on_a_plateau() -> None:
     assert min(rates["callback"]) == 0.003
     with pytest.raises(odt.OptionError, match="`factor=`: must be above 0 and below 1"):
         odt.ReduceLROnPlateau(factor=2)
+
+
+def test_without_patience_only_epochs_that_do_not_improve_reduce_the_rate() -> None:
+    callback = odt.ReduceLROnPlateau(factor=0.5, patience=0)
+    trainer: Any = SimpleNamespace(learning_rate=1.0)
+    callback.trainer = trainer
+    callback.on_train_begin({})
+    rates = []
+    for epoch, loss in enumerate((3.0, 2.0, 2.0, 1.0)):
+        callback.on_epoch_end(epoch, {"val_loss": loss})
+        rates.append(trainer.learning_rate)
+    assert rates == [1.0, 1.0, 0.5, 0.5]

@@ -156,7 +156,7 @@ class EarlyStopping(Callback):
         monitor: name of the value in logs.
         min_delta: smallest change that counts as an improvement.
         patience: number of epochs without an improvement after which training ends.
-        mode: min, max, or auto: max unless the name ends in loss or error.
+        mode: min, max, or auto: min for losses, errors and perplexity, else max.
         restore_best_weights: whether the weights of the best epoch are restored at the end.
     """
 
@@ -212,7 +212,7 @@ class ReduceLROnPlateau(Callback):
         monitor: name of the value in logs.
         factor: factor of the learning rate.
         patience: number of epochs without an improvement after which the rate is reduced.
-        mode: min, max, or auto: max unless the name ends in loss or error.
+        mode: min, max, or auto: min for losses, errors and perplexity, else max.
         min_delta: smallest change that counts as an improvement.
         cooldown: number of epochs after a reduction in which nothing is counted.
         min_lr: lowest learning rate.
@@ -249,7 +249,8 @@ class ReduceLROnPlateau(Callback):
             self._cooling -= 1
             self._waited = 0
         rate = self.trainer.learning_rate
-        if self._waited >= self.patience and rate > self.min_lr:
+        # As in Keras, an epoch with an improvement reduces no rate, also with a patience of 0.
+        if self._waited >= max(self.patience, 1) and rate > self.min_lr:
             self.trainer.learning_rate = max(rate * self.factor, self.min_lr)
             self._waited = 0
             self._cooling = self.cooldown
@@ -264,7 +265,7 @@ class ModelCheckpoint(Callback):
             or .circle exports a model; any other path saves a checkpoint.
         monitor: name of the value in logs that tells which epoch is best.
         save_best_only: whether to write only after an epoch that is better than all before it.
-        mode: min, max, or auto: max unless the name ends in loss or error.
+        mode: min, max, or auto: min for losses, errors and perplexity, else max.
     """
 
     @known_arguments(base="Callback")
