@@ -67,10 +67,10 @@ class ActivationRanges:
         """Widens the ranges to those of a step, or narrows them towards it.
 
         Args:
-            step: number of the step, from 1.
             seen: by tensor of the numbers, (5,) float64: smallest and largest value, the numbers
                 of samples times the fractions of values below and above the limits, and these
                 numbers of samples.
+            step: number of the step, from 1.
         """
         for i, (least, most, below, above, samples) in seen.items():
             # Values beyond a limit count unless a fused activation would clamp them there, too.

@@ -120,7 +120,7 @@ def herding(features: Array, mean: Array, count: int) -> Array:
 def reservoir(stored: int, seen: int, new: int, count: int, rng: np.random.Generator) -> Array:
     """Chooses samples so that each one ever seen is chosen with the same probability.
 
-    Free places are filled first.
+    Free places are filled first. After `count` grew, later samples are more likely.
 
     Args:
         stored: number of samples stored so far; candidates 0 … stored − 1.
@@ -134,7 +134,7 @@ def reservoir(stored: int, seen: int, new: int, count: int, rng: np.random.Gener
     """
     numbers = list(range(stored))[:count]
     for k in range(new):
-        if len(numbers) < count:  # also after `count` grew
+        if len(numbers) < count:
             numbers.append(stored + k)
         elif (place := int(rng.integers(seen + k + 1))) < len(numbers):
             numbers[place] = stored + k

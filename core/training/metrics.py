@@ -68,11 +68,11 @@ def user_names(
 
     Arguments and errors are those of `fitting_metrics`.
     """
-    found: dict[str, str] = {}
+    first_names: dict[str, str] = {}
     for name in names:
         (full,) = fitting_metrics((name,), loss, output, logits=logits)
-        found.setdefault(full, name)
-    return found
+        first_names.setdefault(full, name)
+    return first_names
 
 
 def fitting_metrics(

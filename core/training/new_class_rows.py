@@ -32,7 +32,7 @@ def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tu
     """
     old, width = weights.shape
     means = {k: x.mean(axis=0, dtype=np.float64) for k, x in enumerate(features) if len(x)}
-    # Each class with a covariance has two rows or more, so that they bound the number of classes.
+    # A covariance needs two rows of a class, so that at most half as many classes as rows have one.
     several = [k for k, x in enumerate(features) if len(x) > 1][-MAX_ROWS // 2 :]
     most = MAX_ROWS // max(len(several), 1)
     spread = [

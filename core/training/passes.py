@@ -212,6 +212,8 @@ class Pass:
         bad = [i for i, a in tensors.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
         if bad and not self.losses:
             return f", because weights are not finite before it: {graph.label(bad[0])}"
+        if self.engine.parameters.optimizer is None:  # a model that only evaluates
+            return ". Check the weights of the model and the size of its inputs."
         return ". Give a smaller `learning_rate=`, or check the data with `check_data=True`."
 
 

@@ -75,7 +75,8 @@ class SampleResults:
             return
         if form.targets == FLAGS:
             best, true = int(y[0] > form.threshold), int(t[0] > 0)
-            p = 1 / (1 + np.exp(-np.float64(y[0]))) if form.logits else y[0]  # sigmoid
+            # The sigmoid of a logit, which overflows for none.
+            p = np.exp(-np.logaddexp(0.0, -np.float64(y[0]))) if form.logits else y[0]
             p = p if best else 1 - p
         else:
             best, true = int(y.argmax()), int(t[0] if form.targets == LABELS else t.argmax())

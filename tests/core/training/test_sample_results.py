@@ -8,7 +8,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.inference import Evaluator
 from odt.core.training.sample_results import SampleResults
-from odt.kernels.rows.metricdef import NUMBERS, OutputForm
+from odt.kernels.rows.metricdef import FLAGS, NUMBERS, OutputForm
 from odt.kernels.rows.opdef import TensorSpec
 
 MSE = "mean_squared_error"
@@ -47,3 +47,12 @@ def test_losses_are_those_of_the_samples_alone(batch: int, workers: int, reducti
         assert whole.loss == pytest.approx(np.mean(alone), rel=1e-12)
     assert results.true is None  # a sample has several classes
     assert list(results.wrong) == list(np.argsort(-np.array(alone)))
+
+
+def test_probabilities_of_large_logits_do_not_overflow() -> None:
+    results = SampleResults(2, OutputForm(FLAGS, 1, logits=True), TensorSpec((1,), F64))
+    with np.errstate(over="raise"):
+        results.add(0, 0.0, np.array([-1000.0]), np.array([0.0]))
+        results.add(1, 0.0, np.array([2.0]), np.array([1.0]))
+    assert results.probability is not None
+    np.testing.assert_allclose(results.probability, [1.0, 1 / (1 + np.exp(-2.0))], 1e-12)
