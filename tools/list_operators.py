@@ -86,7 +86,7 @@ def _line(row: OpDef) -> str:
 
 def source(text: str) -> str:
     """Returns the source that a docstring names for a formula, or an empty string."""
-    match = re.search(r"Source: (.*?)(?:\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
+    match = re.search(r"Source: (.*?)(?:(?<! al)\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
     return " ".join(match[1].split()) if match else ""
 
 

@@ -195,6 +195,8 @@ def signature(value: Any) -> str:
         return f": {', '.join(value.__members__)}"
     try:
         text = public_names(str(inspect.signature(value)))
+        package = "odt." if not value.__module__.startswith("odt.compat") else ""
+        text = re.sub(r"-> '(\w+)'$", rf"-> {package}\1", text)  # the name of a later class
     except (TypeError, ValueError):
         return ""
     return text.partition(" -> ")[0] if inspect.isclass(value) else text
@@ -219,8 +221,9 @@ def wrap(call: str) -> list[str]:
     """Returns a call as lines: one, or one for each parameter if it is longer than WIDTH."""
     if len(call) <= WIDTH:
         return [call]
+    parameters, arrow, result = call.partition(" -> ")
     lines, depth = [""], 0
-    for mark in call:
+    for mark in parameters:
         if mark in "([{":
             depth += 1
         elif mark in ")]}":
@@ -230,7 +233,8 @@ def wrap(call: str) -> list[str]:
         lines[-1] += mark
         if depth == 1 and mark in "(,":
             lines += [""]
-    return [lines[0], *(f"    {x.strip()}" for x in lines[1:-1]), lines[-1]]
+    last = lines[-1] + arrow + result
+    return [lines[0], *(f"    {x.strip()}" for x in lines[1:-1]), last]
 
 
 def section(name: str) -> list[str]:
