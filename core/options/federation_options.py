@@ -77,7 +77,7 @@ class FederationOptions:
         None,
         Number("a number above 0", open_least=True),
         FEDERATION,
-        "Refuse updates whose L2 norm of the change is larger.",
+        "Refuse updates whose change has a larger L2 norm.",
         metavar="NORM",
     )
     seed: int = option(
@@ -91,8 +91,8 @@ class FederationOptions:
         0.0,
         BELOW_1,
         VALIDATION,
-        "Fraction of each client's samples that is held back; each client evaluates the model on "
-        "its own after every round.",
+        "Fraction of each client's samples that is held back; the client evaluates the model on "
+        "them after every round.",
         metavar="FRACTION",
     )
 

@@ -51,7 +51,7 @@ class PersonalizeOptions:
         0.1,
         Number("from 0 to 1", most=1),
         VALIDATION,
-        "Fall of the accuracy on the stored samples up to which the new model is written.",
+        "Largest fall of the accuracy on the stored samples with which the new model is written.",
     )
     store: Any = option(
         None,

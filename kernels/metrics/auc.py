@@ -3,11 +3,11 @@
 (Σ over pairs of a positive and a negative: 1 if the positive is larger, ½ if both are equal) /
 number of pairs. Exact, from all outputs: they stay in memory, 4 bytes each, until the pass ends.
 For classes, it is computed for each class against all others and averaged over the classes with
-positives and negatives (macro average); for independent flags, over all flags together. NaN if no
+positives and negatives (macro average); for independent values, over all values together. NaN if no
 class has both.
 
-Source: scikit-learn's roc_auc_score with multi_class="ovr", average="macro"; for flags
-average="micro". Probabilities of logits are those of softmax.
+Source: scikit-learn's roc_auc_score with multi_class="ovr", average="macro"; for
+independent values average="micro". Probabilities of logits are those of softmax.
 """
 
 import math

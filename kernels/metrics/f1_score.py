@@ -1,10 +1,11 @@
 """F1: harmonic mean of precision and recall.
 
 2 · correct / (predicted + actual). The value is the mean over the classes that are true or
-predicted anywhere (macro average); for independent flags, that of all flags together, predicted by
-the threshold 0.5 (micro average).
+predicted anywhere (macro average); for independent values, that of all values together, predicted
+by the threshold 0.5 (micro average).
 
-Source: scikit-learn's f1_score with average="macro"; for flags average="binary".
+Source: scikit-learn's f1_score with average="macro"; for independent values
+average="binary".
 """
 
 from odt.kernels.families.class_counts import ClassCounts

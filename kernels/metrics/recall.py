@@ -1,10 +1,10 @@
 """Recall: fraction of the positions of a class that are predicted as this class.
 
 correct / actual. The value is the mean over the classes that are true or predicted anywhere (macro
-average); for independent flags, that of all flags together, predicted by the threshold 0.5 (micro
-average).
+average); for independent values, that of all values together, predicted by the threshold 0.5
+(micro average).
 
-Source: scikit-learn's recall_score with average="macro"; Keras' Recall for flags.
+Source: scikit-learn's recall_score with average="macro"; Keras' Recall for independent values.
 """
 
 from odt.kernels.families.class_counts import ClassCounts

@@ -53,7 +53,7 @@ class CheckResult:
             cannot compute, one for each of them.
         trained: labels of the weights that train.
         untrained: labels of the selected weights that get no gradient.
-        could_train: how a part of a model could train that cannot as a whole; empty for none.
+        could_train: how to train a part of a model that cannot be trained as a whole; else empty.
         flops: floating-point operations of a sample, forward.
         training_flops: floating-point operations of a sample, forward and backward.
         nbytes: bytes that training allocates.

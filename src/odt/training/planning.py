@@ -270,8 +270,9 @@ def plan(
         epochs: number of epochs of the run.
         validation_split: fraction of the samples used for validation.
         patience: early stopping: the time is then that of all epochs, at most.
-        data_length: number of samples for training and validation, if there is no `x`, or to use
-            of it. `cache_frozen`, a teacher and metrics such as AUC need it for the memory.
+        data_length: number of samples, for training and validation together; with `x`, only its
+            first samples are used. `cache_frozen`, a teacher and metrics such as AUC need this
+            number for the memory.
         board: name of a board, such as "pi-4", or a file of `benchmark_board`: memory and time are
             those on it, from its rates, and nothing is measured here. The kernels are those of this
             machine. docs/memory.md lists the boards.
