@@ -174,6 +174,21 @@ class Resume:
                 "Give the same data and `validation_split=`, or `new_data=True` for other data.",
             )
 
+    def check_teacher(self, info: TrainingInfo) -> None:
+        """Raises OptionError if the checkpoint is of a distillation, and no teacher is given.
+
+        Args:
+            info: options of the resumed training.
+        """
+        if self.progress.teacher_weight and not info.teacher_weight and not self.new_data:
+            raise OptionError(
+                "teacher",
+                "must be given to resume a distillation",
+                "none",
+                "Give the same teacher or `teacher_outputs=`, or `new_data=True` to train without "
+                "it.",
+            )
+
     @property
     def missing(self) -> set[str]:
         """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""

@@ -95,6 +95,32 @@ def test_batches_and_samples_train_like_arrays_in_order(data: object) -> None:
             np.testing.assert_array_equal(other.weights[name], values)
 
 
+@pytest.mark.parametrize(
+    ("options", "fit_options", "message"),
+    [
+        (
+            {"keep_best": True},
+            {"max_steps": 3, "save_to": "a.odt", "validation_split": 0.1, "shuffle": False},
+            "`max_steps=`, `validation_split=`, `save_to=`, `keep_best=`: must be left out",
+        ),
+        (
+            {"schedule": odt.ReduceOnPlateau()},
+            {},
+            "`schedule=`: must not be a ReduceOnPlateau with an iterable of batches. Use the callb",
+        ),
+        ({}, {"class_weight": "balanced"}, "`class_weight=`: must be weights by class"),
+    ],
+)
+def test_batches_refuse_what_needs_all_samples(
+    options: dict[str, Any], fit_options: dict[str, Any], message: str
+) -> None:
+    with (
+        odt.Trainer(MODEL, **options) as trained,
+        pytest.raises(odt.OptionError, match=message),
+    ):
+        trained.fit(Batches(), **fit_options)
+
+
 def test_two_names_of_a_metric_leave_those_of_others() -> None:
     names = ["accuracy", "categorical_accuracy", "auc"]
     with trainer(metrics=names) as one, trainer(metrics=["acc", "auc"]) as other:
@@ -158,6 +184,14 @@ def test_callbacks_follow_the_protocol_of_keras(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["0", "1"]
     assert float(rows[1]["val_loss"]) > 0
+    with pytest.raises(odt.OptionError, match="`separator=`: must be one character, but got '::'"):
+        odt.CSVLogger("log.csv", separator="::")
+    unnamed = odt.ModelCheckpoint("{los}.odt")
+    with (
+        trainer() as trained,
+        pytest.raises(odt.OptionError, match="`filepath=`: must name values"),
+    ):
+        trained.fit(X[:40], Y[:40], callbacks=unnamed)
 
 
 def test_early_stopping_restores_the_best_weights() -> None:

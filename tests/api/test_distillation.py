@@ -146,6 +146,17 @@ def test_regressions_take_the_outputs_as_targets() -> None:
         trainer.fit(x, x)
 
 
+def test_a_distillation_resumes_with_its_teacher(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    with odt.Trainer(MODEL, teacher=odt.Teacher(outputs=Y)) as trainer:
+        trainer.fit(X, Y, save_to=state)
+    rule = "`teacher=`: must be given to resume a distillation, but got none. .*new_data"
+    with odt.Trainer(MODEL, checkpoint=state) as trainer:
+        with pytest.raises(odt.OptionError, match=rule):
+            trainer.fit(X, Y, epochs=2)
+        assert trainer.fit(X, Y, epochs=1, new_data=True).epoch == [0]
+
+
 def test_the_teacher_is_part_of_memory_and_budget(teacher: Path) -> None:
     with odt.Trainer(MODEL, teacher=teacher) as trainer:
         trainer.fit(X, Y)
@@ -218,7 +229,9 @@ def test_the_command_line_has_a_teacher(teacher: Path, tmp_path: Path) -> None:
     assert "--teacher, --teacher-outputs: must be given one of them" in both.stderr
     state = tmp_path / "state.odt"
     train("--teacher", teacher, "--export-checkpoint", state)
-    assert "teacher weight 0.5, now 0.0" in train("--checkpoint", state, "--epochs", 3).stderr
+    assert (
+        "--teacher: must be given to resume" in train("--checkpoint", state, "--epochs", 3).stderr
+    )
 
 
 @pytest.mark.filterwarnings("ignore::odt.OdtWarning")

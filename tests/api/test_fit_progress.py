@@ -176,6 +176,11 @@ def test_an_interrupted_notebook_says_so(shell: SimpleNamespace) -> None:
     assert "interrupted after" in shell.shown[-1]["data"]["text/plain"]
 
 
+def test_the_bar_of_a_run_that_ends_early_has_its_steps(shell: SimpleNamespace) -> None:
+    trained(max_steps=4)
+    assert '<progress value="4" max="4"' in shell.shown[-1]["data"]["text/html"]
+
+
 def test_batches_of_unknown_number_show_progress_too(
     shell: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

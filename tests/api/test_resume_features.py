@@ -155,6 +155,11 @@ def test_a_callback_reduces_the_rate_on_a_plateau() -> None:
     assert rates["callback"] == rates["schedule"]
     assert rates["callback"][0] == 0.01
     assert min(rates["callback"]) == 0.003
+    eager = odt.ReduceLROnPlateau("loss", factor=0.5, patience=0, mode="min")
+    with odt.Trainer(MODEL, learning_rate=0.01) as trainer:
+        history = trainer.fit(X, Y, epochs=2, callbacks=eager).history
+        assert history["loss"][1] < history["loss"][0]
+        assert trainer.learning_rate == 0.01
     with pytest.raises(odt.OptionError, match="`factor=`: must be above 0 and below 1"):
         odt.ReduceLROnPlateau(factor=2)
 

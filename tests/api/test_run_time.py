@@ -89,6 +89,11 @@ def test_a_measurement_ends_after_two_seconds() -> None:
     assert run.step == pytest.approx(0.05)
     assert run.epoch == pytest.approx(1000 * 0.05 + 800 / 8 * 0.05, rel=0.01)
     assert clock() < 2.5
+    options |= {"trainable": odt.last(1), "cache_frozen": "ram"}
+    clock = count(0.0, 0.05).__next__
+    with odt.Trainer(MNIST, **options) as trainer:  # reading the cache takes all of the time
+        measured_time(trainer, None, RunSize(8000, 0, 2, False), 0.0, clock)
+    assert clock() < 2.5
 
 
 def test_samples_give_a_time_and_no_samples_none() -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from odt.core.model.model import FORMATS
 from odt.core.runtime.parameters import by_name
 from odt.core.training.monitor import Monitor
 from odt.errors import OptionError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[str, float]
 PathLike: TypeAlias = str | os.PathLike[str]
+EXPORTED = tuple(f".{name}" for name in FORMATS)  # suffixes of models
 
 
 class Callback:
@@ -203,10 +205,11 @@ class EarlyStopping(Callback):
 
 
 class ReduceLROnPlateau(Callback):
-    """Reduces the learning rate when a value stops improving, as Keras' callback.
+    """Reduces the learning rate when a value stops improving.
 
-    A checkpoint holds the reduced rate, but not how long the callback has waited: for a resume with
-    the same bits, use the schedule ReduceOnPlateau.
+    `patience` counts as in Keras, `cooldown` as in torch. A checkpoint holds the reduced rate, but
+    not how long the callback has waited: for a resume with the same bits, use the schedule
+    ReduceOnPlateau.
 
     Args:
         monitor: name of the value in logs.
@@ -261,8 +264,8 @@ class ModelCheckpoint(Callback):
 
     Args:
         filepath: path of the file, which may contain `{epoch}` (from 1) and names of values in
-            logs, such as "model-{epoch:02d}-{val_loss:.3f}.tflite". A path that ends in .tflite
-            or .circle exports a model; any other path saves a checkpoint.
+            logs, such as "model-{epoch:02d}-{val_loss:.3f}.tflite". A path that ends in .tflite,
+            .circle or .onnx exports a model; any other path saves a checkpoint.
         monitor: name of the value in logs that tells which epoch is best.
         save_best_only: whether to write only after an epoch that is better than all before it.
         mode: min, max, or auto: min for losses, errors and perplexity, else max.
@@ -285,11 +288,19 @@ class ModelCheckpoint(Callback):
         self._monitor.best = None
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Writes the file, with `save_best_only` only if the epoch is the best so far."""
+        """Writes the file, with `save_best_only` only if the epoch is the best so far.
+
+        Raises:
+            OptionError: if the path names a value that is not in logs.
+        """
         if self.save_best_only and not self._monitor.improves(logs):
             return
-        path = self.filepath.format(epoch=epoch + 1, **logs)
-        if path.endswith((".tflite", ".circle")):
+        try:
+            path = self.filepath.format(epoch=epoch + 1, **logs)
+        except (LookupError, ValueError) as e:
+            rule = f"must name values of epoch, {', '.join(logs)}"
+            raise OptionError("filepath", rule, self.filepath) from e
+        if path.endswith(EXPORTED):
             self.trainer.export(path)
         else:
             self.trainer.save_checkpoint(path)
@@ -300,12 +311,17 @@ class CSVLogger(Callback):
 
     Args:
         filename: path of the file.
-        separator: text between values.
+        separator: character between values.
         append: whether to add lines to an existing file instead of replacing it.
+
+    Raises:
+        OptionError: if the separator is not one character.
     """
 
     @known_arguments(base="Callback")
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
+        if len(separator) != 1:
+            raise OptionError("separator", "must be one character", repr(separator))
         self.filename = os.fspath(filename)
         self.separator = separator
         self.append = append

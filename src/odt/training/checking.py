@@ -127,6 +127,7 @@ def check(
         options: arguments of Trainer.
 
     Raises:
+        ModelError: if the model or the checkpoint cannot be read.
         DataError: if the samples do not fit the model.
         OptionError: if options contradict each other or the model.
         UnsupportedError: if the graph of the model does not predict, such as one that only saves.

@@ -1,5 +1,6 @@
 """The state of training as an object: parameters, optimizer state, properties."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
@@ -133,7 +134,7 @@ class CheckpointState:
         Args:
             trainable_only: whether to count only parameters that train.
         """
-        return sum(np.prod(e.shape, dtype=int) for e in self._parameters(trainable_only))
+        return sum(math.prod(e.shape) for e in self._parameters(trainable_only))
 
     def get_contiguous_parameters(self, trainable_only: bool = True) -> Array:
         """Returns a copy of all parameters as one array of one axis, float32 as a rule.

@@ -73,7 +73,7 @@ def highest_of(loss: float, constant: float, samples: int, name: str) -> float:
 def choose_rate(
     trainer: Trainer, data: Data, samples: SampleOrder, steps: int, highest: float
 ) -> float:
-    """Returns the highest fraction of the learning rate that does not make the model worse.
+    """Returns the highest rate that does not make the model worse: the default or a part of it.
 
     The choice follows from the model and the samples alone, not from the seed of a run.
 

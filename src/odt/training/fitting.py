@@ -13,15 +13,16 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data, scales_of
-from odt.core.data.sample_weights import BALANCED, ClassWeights, Weighting, checksum
+from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.data.split import validation_warning
-from odt.core.options.fit_options import FitOptions
+from odt.core.options.fit_options import FIT_OPTIONS, FitOptions
 from odt.core.recipe.resolve import contradiction
+from odt.core.training.monitor import is_on_plateau
 from odt.core.training.results import Epoch
 from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples, arrange
-from odt.data.sources import ClassWeight, batches_of, class_weighted
+from odt.data.sources import batches_of, class_weighted
 from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
@@ -57,6 +58,7 @@ NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 UNTRAINED = 256  # most training samples of epoch 0, or labels if samples have several
 LEAST_UNTRAINED = 16  # samples of epoch 0, however many labels they have
 INSPECTED = 8  # of these, whose inputs a warning is about
+WITH_BATCHES = ("epochs", "class_weight", "new_data")  # options that fit an iterable of batches
 
 
 class Fit:
@@ -166,10 +168,12 @@ class Fit:
         first, done = resume.start(core.info.step_samples, steps)
         if first <= self.epochs:
             resume.check_samples(len(order.samples))
+            resume.check_teacher(session.recipe.info)
         self._check_monitor(validates=len(samples.validation) > 0)
         source, feed = self._sources(samples, augmentations)
         steps_left = max(steps * (self.epochs - first + 1) - done, 0)
         steps_left = int(min(steps_left, max(self.max_steps - core.parameters.step, 0)))
+        session.steps = steps_left
         core.start_schedule(steps_left)
         undoes = fine_tune and steps_left and session.rate_is_default
         core.undo = Undo(core.parameters) if undoes else None
@@ -279,6 +283,7 @@ class Fit:
         self._check_batches()
         core = session.build()
         core.undo = None
+        session.steps = None
         validation = session.open(*pair(validation_data)) if validation_data is not None else None
         if session.detection is not None and validation is not None:
             session.detection.follow(validation)
@@ -292,7 +297,8 @@ class Fit:
                 if k:  # _epoch_begin has announced the first batch
                     for callback in self._batch_begin:
                         callback.on_train_batch_begin(k, {})
-                samples = self._open(batch, self.options.class_weight)
+                samples = session.open_batch(*batch, class_weight=self.options.class_weight)
+                session.build(scales=scales_of(samples.weights))
                 batch_logs = session.logs(totals.add(samples, update=True))
                 for callback in self._batch_end:
                     callback.on_train_batch_end(k, batch_logs)
@@ -317,14 +323,18 @@ class Fit:
         if options.sample_weight is not None:
             rule = "must be in the batches (x, y, sample_weight) of an iterable"
             raise OptionError("sample_weight", rule, "it as an argument")
-        rule = "must be left out with an iterable of batches"
-        if options.augment:
-            raise OptionError("augment", rule, options.augment)
-        accumulate = self.session.recipe.info.accumulate
-        if accumulate > 1:
-            raise OptionError("accumulate", rule, accumulate)
-        if min(self.max_steps, self.max_time) < math.inf:
-            raise OptionError("max_steps, max_time", rule)
+        given = [n for n in FIT_OPTIONS if n not in WITH_BATCHES and getattr(options, n)]
+        info = self.session.recipe.info
+        if info.accumulate > 1:
+            given.append("accumulate")
+        if self.session.options.keep_best:
+            given.append("keep_best")
+        if given:
+            rule = "must be left out with an iterable of batches"
+            raise OptionError(", ".join(given), rule)
+        if is_on_plateau(info.schedule):
+            rule = "must not be a ReduceOnPlateau with an iterable of batches"
+            raise OptionError("schedule", rule, remedy="Use the callback ReduceLROnPlateau")
 
     def _warn(self, samples: Samples) -> None:
         """Issues the warnings before training; checks all samples if requested."""
@@ -511,20 +521,6 @@ class Fit:
                 return None
             after, before = epoch.training, start.training
         return worse_than_untrained(epoch.number, after.loss, before, core.info.learning_rate)
-
-    def _open(self, batch: Sequence[Any], class_weight: ClassWeight | None) -> DataSet:
-        """Opens a batch of an iterable, with the weights of its samples."""
-        if class_weight == BALANCED:
-            raise OptionError(
-                "class_weight",
-                "must be weights by class for an iterable of batches",
-                f"{BALANCED}, which needs all samples",
-            )
-        samples = self.session.open_batch(*batch)
-        if class_weight:
-            samples, _ = class_weighted(samples, self.session.samples.losses, class_weight)
-        self.session.build(scales=scales_of(samples.weights))
-        return samples
 
     def _begin(self, steps: int | None) -> None:
         for callback in self.callbacks:

@@ -14,7 +14,6 @@ from odt.charts.html import paragraph, row_of_images
 from odt.core.training.passes import unseen
 from odt.text import duration, figure
 from odt.training.callbacks import Callback, Logs
-from odt.training.progress_bar import steps_of_run
 
 INTERVAL = 0.2  # seconds between two updates of the display
 SHARE = 20  # updates take at most 1 / SHARE of the time
@@ -48,7 +47,7 @@ class LiveCurves(Callback):
         """Begins the display."""
         session = self.trainer.session
         self._core = session.build()
-        self._total = steps_of_run(session, self.params)
+        self._total = session.steps
         self._core.seen = self._seen
         self._show(update=False)
 

@@ -282,8 +282,10 @@ def plan(
             their values do not change the memory.
 
     Raises:
+        ModelError: if the model or the checkpoint cannot be read.
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
+        DataError: if the samples do not match the model.
     """
     fit_values = {"epochs": epochs, "validation_split": validation_split, "patience": patience}
     for name, value in fit_values.items():

@@ -2,28 +2,12 @@
 
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any, Self
 
 from odt.core.training.passes import unseen
 from odt.progress import Progress
 from odt.text import figure
 from odt.training.callbacks import Callback, Logs
-from odt.training.session import Session
-
-
-def steps_of_run(session: Session, params: Mapping[str, int | None]) -> int | None:
-    """Returns the number of steps that a run will take; None if an iterable gives the batches.
-
-    Args:
-        session: the session.
-        params: parameters of callbacks.
-    """
-    steps, epochs = params["steps"], params["epochs"]
-    if steps is None or epochs is None:
-        return None
-    first, done = session.resume.start(session.build().info.step_samples, steps)
-    return max(steps * (epochs - first + 1) - done, 0)
 
 
 class ProgressBar(Callback):
@@ -55,7 +39,7 @@ class ProgressBar(Callback):
         """Begins the bar of all steps, of an unknown number if an iterable gives the batches."""
         session = self.trainer.session
         self._core = session.build()
-        self._bar.begin("epoch", steps_of_run(session, self.params))
+        self._bar.begin("epoch", session.steps)
         self._core.seen = self._seen
 
     def _seen(self, done: int, total: int) -> None:

@@ -260,6 +260,7 @@ def _fill(core: engine.Trainer, cache: Any, samples: int, clock: Clock) -> tuple
     done = 0
     warm = min(batch, samples)
     core.evaluate(cache, range(warm), rest=True)  # binds programs
+    begun = clock()
     for first in range(warm, samples, batch):
         part = range(first, min(first + batch, samples))
         before = clock()
@@ -269,7 +270,7 @@ def _fill(core: engine.Trainer, cache: Any, samples: int, clock: Clock) -> tuple
         after = clock()
         seconds += max((between - before) - (after - between), 0.0)
         done += len(part)
-        if seconds > FROZEN:
+        if after - begun > FROZEN:
             break
     return np.arange(warm + done), seconds / done if done else 0.0
 

@@ -11,6 +11,7 @@ import numpy as np
 from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.data import dataset
 from odt.core.data.protocol import Scales
+from odt.core.data.sample_weights import BALANCED
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.model import Model as File
 from odt.core.options.session_options import SessionOptions
@@ -31,7 +32,7 @@ from odt.core.training.metrics import (
 )
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
-from odt.data.sources import samples_of, with_weights
+from odt.data.sources import ClassWeight, class_weighted, samples_of, with_weights
 from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.native.target import other_target
 from odt.models.model import Model
@@ -77,6 +78,7 @@ class Session(Closing):
         fitting: whether `fit` runs.
         rate_is_set: whether the learning rate was set after the trainer was made.
         rate_is_chosen: whether `fit` has chosen a rate in place of the default.
+        steps: most steps of the current `fit`; None if an iterable gives the batches.
         epoch: results of the last epoch of `fit`; None before it.
         cache: outputs of frozen layers in the last `fit`; None for none.
         feed: pipeline of augmented batches in the last `fit`; None for none.
@@ -145,6 +147,7 @@ class Session(Closing):
         self.graph = recipe.graph
         self.outputs = bool(detection and detection.metrics)
         self.fitting = self.rate_is_set = self.rate_is_chosen = False
+        self.steps: int | None = None
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
         self.feed: InputPipeline | None = None
@@ -194,19 +197,34 @@ class Session(Closing):
             data = with_weights(data, sample_weight, self.samples)
         return data
 
-    def open_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dataset.DataSet:
+    def open_batch(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        class_weight: ClassWeight | None = None,
+    ) -> dataset.DataSet:
         """Checks the samples of one step against the model.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
             sample_weight: weights of samples or positions; None for 1.
+            class_weight: weights of classes; None for 1.
 
         Raises:
             DataError: if shapes or dtypes do not match the model, or there are more samples than
                 the batch size.
-            OptionError: if the trainer has a cache of frozen layers or a teacher.
+            OptionError: if the trainer has a cache of frozen layers or a teacher, or weights of
+                classes are to be balanced.
         """
+        if class_weight == BALANCED:
+            raise OptionError(
+                "class_weight",
+                "must be weights by class for batches",
+                f"{BALANCED}, which needs all samples",
+            )
         if self._cache_policy:
             raise needs_samples()
         data = self.open(x, y, sample_weight)
@@ -218,6 +236,8 @@ class Session(Closing):
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
                 "trainer a larger `batch_size=`."
             )
+        if class_weight:
+            data, _ = class_weighted(data, self.samples.losses, class_weight)
         return data
 
     # ---- memory

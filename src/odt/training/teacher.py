@@ -1,5 +1,6 @@
 """Distillation: training on the outputs of a teacher."""
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -148,8 +149,8 @@ def outputs_nbytes(teacher: Teacher, specs: SampleSpecs, count: int) -> int:
 
 def _open_outputs(outputs: Any, spec: TensorSpec, count: int) -> Column:
     """Opens stored outputs of `count` samples: an array or the path of a file."""
-    if isinstance(outputs, str) or hasattr(outputs, "__fspath__"):
-        (column,) = open_columns(str(outputs), [spec], "teacher's output")
+    if isinstance(outputs, str | os.PathLike):
+        (column,) = open_columns(os.fspath(outputs), [spec], "teacher's output")
     else:
         (column,) = array_columns([np.asarray(outputs)], [spec], "teacher_outputs")
     if column.length < count:

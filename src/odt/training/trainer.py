@@ -15,7 +15,7 @@ from odt.core.recipe.option_values import (
 )
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
-from odt.data.sources import ClassWeight, class_weighted, is_batches, recorded
+from odt.data.sources import ClassWeight, is_batches, recorded
 from odt.errors import OdtError, OptionError, warn
 from odt.habits import known_arguments, missing_attribute
 from odt.kernels.rows.scheduledef import Schedule
@@ -251,7 +251,9 @@ class Trainer(Closing):
 
         Args:
             x: inputs: an array (N, …), a list or mapping of arrays for several inputs, the path of
-                a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader.
+                a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader, for
+                which all options but `epochs`, `validation_data`, `callbacks`, `verbose`,
+                `class_weight` and `new_data` must be left out.
             y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
             epochs: total number of epochs; those before a resumed checkpoint count.
             max_steps: total number of steps after which training ends; those before a resumed
@@ -304,7 +306,8 @@ class Trainer(Closing):
         Raises:
             DataError: if the data does not match the model, or holds values that the loss cannot
                 use.
-            OptionError: if arguments contradict each other.
+            ModelError: if a checkpoint cannot be written.
+            OptionError: if arguments contradict each other, the checkpoint or the data.
             TrainingError: if the loss is NaN or infinite.
         """
         options = FitOptions(
@@ -403,7 +406,8 @@ class Trainer(Closing):
             Rates, losses and a suggestion.
 
         Raises:
-            OptionError: if the rates are not in order.
+            DataError: if the data does not match the model.
+            OptionError: if the rates are not in order, or the trainer has a teacher.
         """
         check_whole("steps", steps, 1)
         data = self.session.open(x, y, sample_weight)
@@ -426,6 +430,10 @@ class Trainer(Closing):
 
         Returns:
             Loss and metrics by name.
+
+        Raises:
+            DataError: if the data does not match the model, or holds values that the loss cannot
+                use.
         """
         return self.evaluation.evaluate(x, y, sample_weight, verbose)
 
@@ -443,6 +451,9 @@ class Trainer(Closing):
 
         Returns:
             An array (N, …); a list of arrays if the model has several outputs.
+
+        Raises:
+            DataError: if the inputs do not match the model.
         """
         return self.evaluation.predict(x, verbose)
 
@@ -472,6 +483,7 @@ class Trainer(Closing):
         Raises:
             ModelError: if the file cannot be written.
             OptionError: if there is no such format, or the suffix is that of another kind of file.
+            UnsupportedError: if the weights cannot be stored in their type.
         """
         exports.export(
             self.session,
@@ -567,13 +579,17 @@ class Trainer(Closing):
             y: targets (N, …).
             sample_weight: weights of samples or positions, as in `fit`.
             class_weight: mapping from classes to weights of their samples' losses.
+
+        Raises:
+            DataError: if shapes do not match the model, or values cannot be used.
+            OptionError: if the trainer has a cache of frozen layers or a teacher, or a class or
+                weight is invalid.
+            TrainingError: if the loss is NaN or infinite.
         """
         session = self.session
         if session.detection is not None:
             warn(session.detection.batch_warning())
-        data = session.open_batch(x, y, sample_weight)
-        if class_weight:
-            data, _ = class_weighted(data, session.samples.losses, class_weight)
+        data = session.open_batch(x, y, sample_weight, class_weight=class_weight)
         core = session.build(scales=scales_of(data.weights))
         return session.logs(core.batch(data, data.length, update=True))
 
@@ -584,6 +600,10 @@ class Trainer(Closing):
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
             sample_weight: weights of samples or positions, as in `fit`.
+
+        Raises:
+            DataError: if shapes do not match the model, or values cannot be used.
+            OptionError: if the trainer has a cache of frozen layers or a teacher.
         """
         return self.evaluation.evaluate_batch(x, y, sample_weight)
 

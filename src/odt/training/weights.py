@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.storage.reading import reason
+from odt.core.storage.reading import printable, reason
 from odt.errors import DataError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class Arrays(MutableMapping[str, Array]):
         return len(self._arrays())
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name}: {a.shape} {a.dtype}" for name, a in self.items())
+        return "\n".join(f"{printable(name)}: {a.shape} {a.dtype}" for name, a in self.items())
 
 
 def fitting(name: str, shape: tuple[int, ...], dtype: Any, values: Any) -> Array:
