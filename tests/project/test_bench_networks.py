@@ -55,6 +55,9 @@ COUNTS = {
     "grouped": (383_754, 72_944_128),
     "shufflenet": (1_255_764, 26_437_912),
     "causal_transformer": (2_926_596, 469_763_072),
+    "gpt": (1_441_184, 124_256_256),
+    "bert": (4_253_442, 58_720_512),
+    "recommender": (1_290_402, 10_304),
     "mixer": (569_994, 38_143_232),
     "tcn": (149_254, 37_896_576),
     "wavenet": (54_986, 54_559_360),
@@ -70,12 +73,14 @@ def test_networks_train_as_in_pytorch(name: str, tmp_path: Path) -> None:
     write(net, tmp_path / "net.circle")
     graph = read_model(tmp_path / "net.circle").graph
     assert graph.tensors[graph.outputs[0]].spec.shape == (1, *net.output)
-    loss = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}[net.loss]
+    loss = {"cce": "categorical_crossentropy", "scce": "sparse_categorical_crossentropy",
+            "mse": "mean_squared_error"}[net.loss]  # fmt: skip
     info = TrainingInfo(
         optimizer="adam", learning_rate=LOSSES["learning_rate"], loss=loss, batch_size=batch
     )
     x, y = random_batch(net, batch)
-    assert (x.shape, y.shape) == ((batch, *net.input), (batch, *net.output))
+    targets = net.output[:-1] if net.loss == "scce" else net.output
+    assert (x.shape, y.shape) == ((batch, *net.input), (batch, *targets))
     with Trainer(graph, info) as trainer:
         losses = [trainer.step(OneBatch(x, y), batch) for _ in LOSSES["losses"][name]]
         trained = sum(a.size for a in trainer.parameters.tensors.values())

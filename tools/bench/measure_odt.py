@@ -18,7 +18,8 @@ from odt.core.formats.reader import read_model  # noqa: E402
 from odt.core.model.training_info import TrainingInfo  # noqa: E402
 from odt.core.training.trainer import Trainer  # noqa: E402
 
-LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
+LOSSES = {"cce": "categorical_crossentropy", "scce": "sparse_categorical_crossentropy",
+          "mse": "mean_squared_error"}  # fmt: skip
 
 
 class Memory:

@@ -41,6 +41,8 @@ write_once(folder, write_weights)
 x, y = map(channels_first, networks.random_batch(net, batch))
 if net.loss == "cce":
     y = y.argmax(1)
+elif net.loss == "scce":
+    y = y.ravel().astype(np.int64)
 measurement = Measurement()
 
 import torch  # noqa: E402
@@ -70,7 +72,9 @@ def loss_of(a: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", torch.bfloat16, enabled=how == "bf16"):
         outputs = model(a)
     outputs = outputs.float()
-    return F.cross_entropy(outputs, t) if net.loss == "cce" else F.mse_loss(outputs, t)
+    return (
+        F.mse_loss(outputs, t) if net.loss == "mse" else F.cross_entropy(outputs.flatten(0, -2), t)
+    )
 
 
 compute = torch.compile(loss_of) if how == "compiled" else loss_of

@@ -53,8 +53,11 @@ def losses(net: networks.Network) -> list[float]:
     values = []
     for _ in range(STEPS):
         outputs = model(x)
-        cce = net.loss == "cce"
-        loss = F.cross_entropy(outputs, y.argmax(1)) if cce else F.mse_loss(outputs, y)
+        if net.loss == "mse":
+            loss = F.mse_loss(outputs, y)
+        else:
+            labels = y.argmax(1) if net.loss == "cce" else y.flatten().long()
+            loss = F.cross_entropy(outputs.flatten(0, -2), labels)
         loss.backward()
         adam.step()
         values.append(loss.item())

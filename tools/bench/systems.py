@@ -28,6 +28,7 @@ class System:
         float32: False if it computes in a narrower type.
         ships: whether it reads files that others have trained.
         images: whether it is measured on networks for images alone.
+        tokens: whether it is measured on networks with a class for each token, too.
         needs: packages to install with pip; of several lists, the first that can be installed.
         works: rows on which it is measured; empty for all.
     """
@@ -41,6 +42,7 @@ class System:
     float32: bool = True
     ships: bool = False
     images: bool = False
+    tokens: bool = False
     needs: tuple[tuple[str, ...], ...] = ((),)
     works: tuple[str, ...] = ()
 
@@ -49,6 +51,7 @@ class System:
             (self.trains or work.mode == "full")
             and (self.ships or not work.shipped)
             and (not self.images or len(work.task.input) in (3, 4))
+            and (self.tokens or work.task.loss != "scce")
         )
         return fits and (not self.works or work.name in self.works)
 
@@ -67,11 +70,12 @@ ORT = ("onnxruntime-training==1.19.2", "onnx==1.16.2", "numpy<2", "h5py", "sympy
 
 def odt(*arguments: str, kernels: str = "", works: tuple[str, ...] = ()) -> System:
     variables = (("ODT_KERNELS", kernels),) if kernels else ()
-    return System("", "measure_odt.py", arguments, variables, ships=True, works=works)
+    return System("", "measure_odt.py", arguments, variables, ships=True, tokens=True, works=works)
 
 
 def torch(how: str, *, images: bool = False) -> System:
-    return System("torch", "measure_torch.py", (how,), symmetric=True, images=images, needs=TORCH)
+    return System("torch", "measure_torch.py", (how,), symmetric=True, images=images, tokens=True,
+                  needs=TORCH)  # fmt: skip
 
 
 BF16 = ("mixer-32-full", "causal_transformer-8-full", "tcn-32-full", "resnet8-64-full",

@@ -37,7 +37,7 @@ def write(net: Network, path: Path, batch: int = 1) -> None:
             y if layer.kind in FUSING and layer.activation in FUSED else _activate(w, layer, y)
         )
     y = tensors[net.last]
-    if net.loss == "cce":
+    if net.loss in ("cce", "scce"):
         y = model.add_operator("SOFTMAX", [y], (batch, *net.output), beta=1.0)
     model.write(path, y)
 

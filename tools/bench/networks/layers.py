@@ -106,7 +106,8 @@ class Network:
 
     Attributes:
         input: shape of a sample.
-        loss: "cce" with a class for each sample, or "mse" with targets of the output's shape.
+        loss: "cce" with a class for each sample, "scce" with a class for each token, or "mse" with
+            targets of the output's shape.
         vocabulary: number of tokens if the inputs are tokens, else 0.
         float_tokens: whether tokens are float32.
     """

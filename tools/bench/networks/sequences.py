@@ -3,8 +3,10 @@
 from bench.networks.layers import Network
 
 
-def _encoder(net: Network, depth: int, heads: int, hidden: int, *, causal: bool = False) -> None:
-    """Adds encoder layers that normalize first, and the mean of the tokens."""
+def _encoder(
+    net: Network, depth: int, heads: int, hidden: int, *, causal: bool = False, mean: bool = True
+) -> None:
+    """Adds encoder layers that normalize first, and the mean of the tokens unless `mean=False`."""
     last = net.last
     width = net.shape_of(last)[1]
     for _ in range(depth):
@@ -14,7 +16,8 @@ def _encoder(net: Network, depth: int, heads: int, hidden: int, *, causal: bool 
         net.dense(hidden, "gelu")
         last = net.add(last, net.dense(width, gain=0.25))
     net.norm()
-    net.mean()
+    if mean:
+        net.mean()
 
 
 def vit() -> Network:
@@ -45,6 +48,44 @@ def causal_transformer() -> Network:
     net.offset()
     _encoder(net, 2, 4, 1024, causal=True)
     net.dense(4)
+    return net
+
+
+def gpt() -> Network:
+    """Predicts each of 128 tokens by two layers of width 128, which read no later tokens."""
+    net = Network((128,), "scce", vocabulary=4000)
+    net.embedding(128)
+    net.offset()
+    _encoder(net, 2, 4, 512, causal=True, mean=False)
+    net.dense(4000)
+    return net
+
+
+def bert() -> Network:
+    """Classifies texts of 128 tokens by two layers of width 128 with a large vocabulary."""
+    net = Network((128,), vocabulary=30_000)
+    net.embedding(128)
+    net.offset()
+    last = net.norm()
+    for _ in range(2):
+        net.add(last, net.attention(4, gain=0.25))
+        last = net.norm()
+        net.dense(512, "gelu")
+        net.add(last, net.dense(128, gain=0.25))
+        last = net.norm()
+    net.mean()
+    net.dense(2)
+    return net
+
+
+def recommender() -> Network:
+    """Classifies eight features, of 10,000 values each in one table, by dense layers."""
+    net = Network((8,), vocabulary=80_000)
+    net.embedding(16)
+    net.flatten()
+    for units in (64, 32):
+        net.dense(units, "relu")
+    net.dense(2)
     return net
 
 

@@ -13,7 +13,7 @@ Values = NDArray[np.float32] | NDArray[np.int32]
 
 
 class Task(Protocol):
-    """Shapes of one sample, and the loss: "cce" or "mse".
+    """Shapes of one sample, and the loss: "cce", "scce" or "mse", as in `Network`.
 
     If the inputs are tokens, `vocabulary` is their number, else 0, and `float_tokens` says whether
     they are float32.
@@ -48,8 +48,12 @@ class ShippedFile:
     float_tokens: bool = False
 
 
-def random_batch(task: Task, samples: int) -> tuple[Values, NDArray[np.float32]]:
-    """Returns random inputs, and targets: one-hot classes, or values of the output's shape."""
+def random_batch(task: Task, samples: int) -> tuple[Values, Values]:
+    """Returns random inputs, and targets.
+
+    Targets are one-hot classes, for "scce" the class of each token in int32, or values of the
+    output's shape.
+    """
     rng = np.random.default_rng(SEED)
     x: Values = rng.random((samples, *task.input), np.float32)
     if task.vocabulary:
@@ -57,6 +61,8 @@ def random_batch(task: Task, samples: int) -> tuple[Values, NDArray[np.float32]]
         x = x if task.float_tokens else x.astype(np.int32)
     if task.loss == "mse":
         return x, rng.random((samples, *task.output), np.float32)
-    (classes,) = task.output
+    *tokens, classes = task.output
+    if task.loss == "scce":
+        return x, rng.integers(0, classes, (samples, *tokens), np.int32)
     labels = rng.integers(0, min(classes, CLASSES_USED), samples)
     return x, np.eye(classes, dtype=np.float32)[labels]
