@@ -3,6 +3,7 @@
 from typing import Any
 
 from odt.core.export.model_tables import buffer_entry, model_tables, rewritten
+from odt.core.formats.flatbuffer.operator_versions import builtin_code
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.model import Model
 
@@ -10,7 +11,11 @@ DENSIFY = code_of("BuiltinOperator", "DENSIFY")
 
 
 def with_dense_constants(model: Model) -> Model:
-    """Returns a model whose sparse constants are dense; tensors keep their numbers."""
+    """Returns a model whose sparse constants are dense; tensors keep their numbers.
+
+    Raises:
+        UnsupportedError: if the file would be too large.
+    """
     tables = model_tables(model)
     dense: dict[int, set[int]] = {}
     for i, sparsity in model.sparsity.items():
@@ -33,7 +38,7 @@ def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set
     for operator in graph["operators"]:
         code = codes[operator.get("opcode_index", 0)]
         inputs = [int(i) for i in operator.get("inputs", ())]
-        if code.get("builtin_code", 0) == DENSIFY and constants.issuperset(inputs):
+        if builtin_code(code) == DENSIFY and constants.issuperset(inputs):
             sources[int(operator["outputs"][0])] = inputs[0]
     graph["operators"] = [
         operator

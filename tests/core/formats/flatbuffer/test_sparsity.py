@@ -12,6 +12,7 @@ from support.sparse_files import add_sparse, sparse_net, sparse_parameters, spar
 import odt as public
 from odt.core.export.exporter import export_model
 from odt.core.export.model_builder import Entry, ModelBuilder
+from odt.core.export.model_tables import model_tables, packed_model
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.reader import read_model
 from odt.core.lowering.low_rank import adaptable
@@ -97,6 +98,21 @@ def test_training_keeps_the_zeros_and_the_pattern(
         assert difference(odt(file, [x])[0], litert(file, [x])[0]) < 1e-6
     assert [n.op for n in read_model(floats).graph.nodes] == ["FULLY_CONNECTED"] * 2
     assert difference(odt(floats, [x])[0], odt(out, [x])[0]) < (1e-2 if half else 1e-6)
+
+
+def test_operator_codes_of_old_files_are_read(tmp_path: Path) -> None:
+    """Converters of 2020 wrote the code of DENSIFY into the field of one byte alone."""
+    a, path, out = sparse_weights((6, 8)), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    entry, stored = sparse_parameters(a, (0, 1), (), (1,))
+    path.write_bytes(built(entry, np.array(stored, np.float32), (6, 8)))
+    model = read_model(path)
+    tables = model_tables(model)
+    for code in tables["operator_codes"]:
+        del code["builtin_code"]
+    old = parse_model(memoryview(packed_model(model, tables)), model.path)
+    export_model(old, {}, out, float_weights=True)
+    (node,) = read_model(out).graph.nodes
+    assert node.op == "FULLY_CONNECTED"
 
 
 def test_the_norm_of_gradients_leaves_absent_values_out(tmp_path: Path) -> None:
