@@ -22,7 +22,7 @@ from odt.core.export.stored_adapters import (
     base_name,
     stored_pairs,
 )
-from odt.core.formats.gguf.reader import Gguf, GgufTensor, read_gguf
+from odt.core.formats.gguf.reader import Gguf, GgufTensor, entry_text, read_gguf
 from odt.core.formats.gguf.writer import encode, float_tensor
 from odt.core.lowering.low_rank import Adapters, adaptable, is_alpha
 from odt.core.model.graph import Graph
@@ -45,7 +45,7 @@ FLOATS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # bfloat16: the upper half
 def holds_adapters(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a whole GGUF file of adapters."""
     with suppress(ModelError):
-        return read_gguf(path).metadata.get(TYPE) == "adapter"
+        return entry_text(read_gguf(path).metadata, TYPE, "model") == "adapter"
     return False
 
 
@@ -103,10 +103,10 @@ def read_gguf_adapters(path: str | os.PathLike[str]) -> StoredAdapters:
     except ModelError as e:
         raise DataError(str(e)) from e
     name, metadata = file.path, file.metadata
-    kind = metadata.get(TYPE, "model"), metadata.get(KIND, "lora")
-    if kind != ("adapter", "lora"):
-        actual = f"{TYPE} {printable(kind[0])}, {KIND} {printable(kind[1])}"
-        hint = " `odt convert` makes a Circle model of it." if kind[0] == "model" else ""
+    file_type, kind = entry_text(metadata, TYPE, "model"), entry_text(metadata, KIND, "lora")
+    if (file_type, kind) != ("adapter", "lora"):
+        actual = f"{TYPE} {file_type}, {KIND} {kind}"
+        hint = " `odt convert` makes a Circle model of it." if file_type == "model" else ""
         raise DataError(f"{name}: must be low-rank adapters, but got {actual}.{hint}")
     with reading(name, "must be low-rank adapters in GGUF"):
         members = stored_pairs(_matrices(file))

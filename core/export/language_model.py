@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.model_builder import ModelBuilder
-from odt.core.formats.gguf.reader import ENTRY, Gguf, GgufTensor
+from odt.core.formats.gguf.reader import ENTRY, Gguf, GgufTensor, entry_text
 from odt.core.formats.gguf.writer import encode_with
 from odt.core.storage.reading import listed, printable
 from odt.dataclass import dataclass
@@ -133,22 +133,23 @@ def _architecture(file: Gguf) -> Architecture:
         UnsupportedError: if there is none, or the file has what the row does not describe.
     """
     metadata = file.metadata
-    kind, name = metadata.get("general.type", "model"), metadata.get(ARCHITECTURE)
+    kind = entry_text(metadata, "general.type", "model")
     if kind != "model":
-        raise UnsupportedError(f"{file.path}: must be a model, but got {printable(kind)}.")
-    row = ARCHITECTURES.get(name) if isinstance(name, str) else None
+        raise UnsupportedError(f"{file.path}: must be a model, but got {kind}.")
+    name = entry_text(metadata, ARCHITECTURE, "none")
+    row = ARCHITECTURES.get(name)
     if row is None:
         raise UnsupportedError(
-            f"{file.path}: {ARCHITECTURE} must be {' or '.join(ARCHITECTURES)}, but got "
-            f"{printable(name)}."
+            f"{file.path}: {ARCHITECTURE} must be {' or '.join(ARCHITECTURES)}, but got {name}."
         )
     reasons = []
-    if metadata.get("split.count", 1) > 1:
+    if entry_text(metadata, "split.count", 1) not in ("0", "1"):
         reasons.append("it is split; join its files with llama-gguf-split")
     begin, scaling = f"{row.name}.", f"{row.name}.rope.scaling."
-    if metadata.get(f"{scaling}type", "none") != "none" or "rope_freqs.weight" in file.tensors:
+    scaled = entry_text(metadata, f"{scaling}type", "none") != "none"
+    if scaled or "rope_freqs.weight" in file.tensors:
         reasons.append("it scales rotary embeddings")
-    experts = [key for key in EXPERTS if metadata.get(begin + key, 0) != 0]
+    experts = [key for key in EXPERTS if entry_text(metadata, begin + key, 0) != "0"]
     if experts:
         reasons.append(f"it has experts ({', '.join(experts)})")
     hyper = {key.removeprefix(begin) for key in metadata if key.startswith(begin)}
@@ -179,10 +180,14 @@ def _sizes(file: Gguf, architecture: Architecture) -> Sizes:
 
     width, heads = read("embedding_length", int), read("attention.head_count", int)
     head = read("attention.key_length", int, max(width // heads, 1))
+    if head % 2:
+        raise ModelError(
+            f"{file.path}: heads must have an even width for rotary embeddings, but got {head}."
+        )
     for key in ("attention.value_length", "rope.dimension_count"):
-        if read(key, int, head) != head or head % 2:
+        if read(key, int, head) != head:
             raise ModelError(
-                f"{file.path}: {architecture.name}.{key} must be the even width of a head, {head}, "
+                f"{file.path}: {architecture.name}.{key} must be the width of a head, {head}, "
                 f"but got {read(key, int, head)}."
             )
     kv_heads = read("attention.head_count_kv", int, heads)

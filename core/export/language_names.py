@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from odt.core.export.language_model import ARCHITECTURE, ARCHITECTURES, halves, neighbors
 from odt.core.export.read_back import stored_entry
-from odt.core.formats.gguf.reader import ENTRY, Metadata, parse_gguf
+from odt.core.formats.gguf.reader import ENTRY, Metadata, entry_text, parse_gguf
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
@@ -47,12 +47,12 @@ def language_of(model: Model) -> Language | None:
     if entry is None:
         return None
     metadata: Metadata = parse_gguf(memoryview(entry), model.path).metadata
-    name = metadata.get(ARCHITECTURE)
+    name = entry_text(metadata, ARCHITECTURE, "")
     if name not in ARCHITECTURES:
         return None
-    width, heads = (metadata.get(f"{name}.{k}") for k in ("embedding_length", HEADS))
-    head = metadata.get(f"{name}.attention.key_length", 0)
-    if not head and isinstance(width, int) and isinstance(heads, int) and heads > 0:
+    keys = ("embedding_length", HEADS, "attention.key_length")
+    width, heads, head = (metadata.get(f"{name}.{key}") for key in keys)
+    if head is None and isinstance(width, int) and isinstance(heads, int) and heads > 0:
         head = width // heads
     return Language(name, head) if isinstance(head, int) and head > 1 else None
 

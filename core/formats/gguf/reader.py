@@ -96,6 +96,11 @@ def is_gguf(data: memoryview) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
+def entry_text(metadata: Metadata, name: str, default: object) -> str:
+    """Returns an entry as text, to compare and to show: arrays do not compare as one value."""
+    return printable(metadata.get(name, default))
+
+
 def read_gguf(path: str | os.PathLike[str]) -> Gguf:
     """Maps and checks a file.
 

@@ -6,9 +6,16 @@ from typing import Any
 import numpy as np
 
 from odt.core.data.byte_pairs import PIECES, BytePairs
-from odt.core.formats.gguf.reader import ENTRY, Metadata, is_gguf, parse_gguf, read_gguf
+from odt.core.formats.gguf.reader import (
+    ENTRY,
+    Metadata,
+    entry_text,
+    is_gguf,
+    parse_gguf,
+    read_gguf,
+)
 from odt.core.formats.reader import read_model
-from odt.core.storage.reading import open_input, printable
+from odt.core.storage.reading import open_input
 from odt.errors import ModelError, UnsupportedError
 
 MODEL, PRE = "tokenizer.ggml.model", "tokenizer.ggml.pre"
@@ -48,10 +55,11 @@ def tokenizer_of(metadata: Metadata, name: str) -> BytePairs:
         ModelError: if the metadata contradict each other.
     """
     for key, known in ((MODEL, (BYTE_PAIRS,)), (PRE, tuple(PIECES))):
-        if metadata.get(key) not in known:
+        actual = entry_text(metadata, key, "none")
+        if actual not in known:
             raise UnsupportedError(
                 f"{name}: {key} must be {' or '.join(known)}, byte-level byte-pair encoding, but "
-                f"got {printable(metadata.get(key, 'none'))}."
+                f"got {actual}."
             )
     tokens = _texts(metadata, "tokenizer.ggml.tokens", name)
     merges = _texts(metadata, "tokenizer.ggml.merges", name)

@@ -142,9 +142,12 @@ ROPE = "llama__rope__scaling__type"
 REFUSED: dict[str, tuple[bytes, str]] = {
     "architecture": (tiny_llama(general__architecture="gemma3"), "must be llama, but got gemma3"),
     "adapter": (tiny_llama(general__type="adapter"), "must be a model, but got adapter"),
+    "arrays": (tiny_llama(general__type=[1, 2]), "must be a model, but got [1 2]"),
     "rope": (tiny_llama(**{ROPE: "yarn"}), "it scales rotary embeddings"),
     "split": (tiny_llama(split__count=2), "it is split; join its files with llama-gguf-split"),
+    "splits": (tiny_llama(split__count=[1, 2]), "it is split"),
     "experts": (tiny_llama(llama__expert_count=8), "it has experts (expert_count)"),
+    "expert counts": (tiny_llama(llama__expert_count=[8, 8]), "it has experts (expert_count)"),
     "hyper": (tiny_llama(llama__attention__sliding_window=9), "attention.sliding_window"),
     "K-quants": (
         with_tensor("output.weight", (len(TOKENS), 256), 12, len(TOKENS) * 144),
@@ -156,7 +159,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "blocks": (tiny_llama(llama__block_count=10**9), "must have blk.999999999.attn_norm.weight"),
     "shape": (tiny_llama(llama__feed_forward_length=95), "must have shape (95, 64)"),
     "heads": (tiny_llama(llama__attention__head_count_kv=3), "but got 3 and 4"),
-    "width": (tiny_llama(llama__rope__dimension_count=8), "must be the even width of a head, 16"),
+    "width": (tiny_llama(llama__rope__dimension_count=8), "must be the width of a head, 16"),
+    "odd width": (tiny_llama(llama__attention__key_length=15), "an even width for rotary"),
     "number": (tiny_llama(llama__block_count="2"), "must be a positive whole number, but got 2"),
     "zero": (tiny_llama(llama__attention__head_count=0), "must be a positive whole number"),
     "epsilon": (
