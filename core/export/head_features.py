@@ -22,7 +22,7 @@ class Features:
     Attributes:
         tensor: index in the file.
         operator: position of the operator that computes them; None for an input of the model.
-        kind: name of the operator.
+        kind: name of the operator; empty for an input of the model.
     """
 
     tensor: int
@@ -101,8 +101,8 @@ def _features_at(graph: Graph, after: int) -> Features:
         raise ModelError(f"{graph.name}: must have operators whose results a layer can read.")
     if after > max(nodes):
         raise OptionError("after", f"must be below {max(nodes) + 1}, the model's operators", after)
-    if after not in nodes:
-        raise OptionError("after", "must be an operator that reads activations", after)
+    if after not in nodes or not nodes[after].outputs:
+        raise OptionError("after", "must be an operator that computes activations", after)
     return Features(nodes[after].outputs[0], after, nodes[after].op)
 
 

@@ -8,8 +8,11 @@ import pytest
 from model_builder import ModelBuilder
 from support.judges import litert, random_inputs
 from support.new_heads import classifier, expected, run
+from support.streaming_models import streaming_net
 
+from odt.core.export.replace_head import Head, replace_head
 from odt.core.formats.reader import read_model
+from odt.errors import OptionError
 
 POOLINGS = ("MEAN", "MEAN of PyTorch's layout", "AVERAGE_POOL_2D and RESHAPE")
 
@@ -72,6 +75,13 @@ def test_other_choices_with_after(tmp_path: Path) -> None:
         "reads 5 features of operator 3 FULLY_CONNECTED; other choices: --after 2 (MEAN, 8).\n"
         in result.stdout
     )
+
+
+def test_an_operator_without_outputs_gives_no_features(tmp_path: Path) -> None:
+    model = streaming_net(tmp_path / "m.tflite", floats=True)
+    assignment = next(n.origin for n in model.graph.nodes if n.op == "ASSIGN_VARIABLE")
+    with pytest.raises(OptionError, match="must be an operator that computes activations"):
+        replace_head(model, Head(2), after=assignment)
 
 
 def test_a_pooling_that_scales_a_feature_map_gives_no_features(tmp_path: Path) -> None:
