@@ -18,11 +18,11 @@ from odt.core.export.model_tables import (
     model_tables,
     packed_model,
 )
+from odt.core.export.symmetric_weights import symmetric_weights
 from odt.core.formats.flatbuffer.detection_postprocess import OPERATOR
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.lowering.final_activation import producer
-from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
 from odt.errors import UnsupportedError
@@ -45,7 +45,6 @@ BETWEEN = (
 WEIGHTS, BIAS = 1, 2  # inputs of a layer
 SHAPE = 1  # input of a RESHAPE
 SHAPE_FIELDS = ("shape", "shape_signature")  # of a tensor
-UINT8_ZERO = 128  # zero point of symmetric uint8 weights
 DEVIATION = 0.01  # of the noise of new weights (Lin et al., 2017)
 RARE = -4.6  # bias of a class: the logit of a probability of 0.01 (Lin et al., 2017)
 
@@ -309,7 +308,7 @@ def _nodes_before(graph: Graph, scores: int) -> list[Node]:
 def _encoded(
     values: Array, dtype: np.dtype[Any], old: Quantization | None
 ) -> tuple[Array, Quantization | None]:
-    """Returns weights as the file stores them, with symmetric scales for integers.
+    """Returns weights as the file stores them.
 
     Args:
         values: real weights.
@@ -318,11 +317,7 @@ def _encoded(
     """
     if old is None:
         return values.astype(dtype), None
-    axes = None if old.scale.size == 1 else tuple(range(1, values.ndim))
-    scale = np.reshape(abs(values).max(axis=axes) / LARGEST, -1).astype("<f4")
-    zero = UINT8_ZERO if dtype == np.uint8 else 0
-    new = Quantization(scale, np.full(scale.shape, zero, "<i8"), 0)
-    return quantize(values, new, dtype, (zero - LARGEST, zero + LARGEST)), new
+    return symmetric_weights(values, dtype, per_unit=old.scale.size > 1)
 
 
 def _place(node: Node) -> str:

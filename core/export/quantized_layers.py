@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.new_layers import FLOAT32, NewLayers
+from odt.core.export.symmetric_weights import symmetric_weights
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.lowering.final_activation import producing_operator
-from odt.core.model.dequantize import LARGEST
 from odt.core.model.integer_operators import prescribed_quantization
 from odt.core.model.model import Model
 from odt.errors import UnsupportedError
-from odt.kernels.geometry.quantize import Quantization, limits, quantize, range_quantization
+from odt.kernels.geometry.quantize import Quantization, limits, range_quantization
 from odt.kernels.rows.opdef import Array
 
 LOGITS = 16.0  # largest logit without old ones
-UINT8_ZERO = 128  # zero point of symmetric uint8 weights
 
 
 def new_layers(model: Model, rest: Collection[int], features: int, activation: str) -> NewLayers:
@@ -86,22 +85,15 @@ class QuantizedLayers(NewLayers):
 
     def _weights(self, x: int, values: Array, prefix: str) -> tuple[int, int]:
         """Adds symmetric integers of weights, and a bias of zeros, of a layer that reads x."""
-        scale = np.array([abs(values).max() / LARGEST], "<f4")
-        stored = Quantization(scale, np.zeros(1, "<i8"), 0)
-        integers = quantize(values, stored, np.dtype(np.int8), (-LARGEST, LARGEST))
-        if self._dtype == np.uint8:
-            integers, stored = self._unsigned(integers, stored)
+        dtype = np.dtype(np.uint8 if self._dtype == np.uint8 else np.int8)  # int16 has int8 weights
+        integers, stored = symmetric_weights(values, dtype, per_unit=False)
         w = self._constant(integers, f"{prefix}weights")
         self._quantize(w, stored)
         zeros = np.zeros(len(values), np.int64 if self._dtype.itemsize == 2 else np.int32)
         b = self._constant(zeros, f"{prefix}bias")
-        self._quantize(b, Quantization(self._quantizations[x].scale * scale, np.zeros(1, "<i8"), 0))
+        scale = self._quantizations[x].scale * stored.scale
+        self._quantize(b, Quantization(scale, np.zeros(1, "<i8"), 0))
         return w, b
-
-    def _unsigned(self, integers: Array, stored: Quantization) -> tuple[Array, Quantization]:
-        """Returns uint8 weights, which quantized files of uint8 activations have."""
-        unsigned = (integers.astype(np.int16) + UINT8_ZERO).astype(np.uint8)
-        return unsigned, Quantization(stored.scale, np.array([UINT8_ZERO], "<i8"), 0)
 
     def _quantize(self, i: int, quantization: Quantization) -> None:
         """Sets the quantization of a tensor."""

@@ -11,6 +11,7 @@ from support.quantized_networks import small_net
 
 import odt
 from odt.core.export.replace_head import Head, replace_head
+from odt.core.export.symmetric_weights import symmetric_weights
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model
 from odt.errors import UnsupportedError
@@ -83,6 +84,16 @@ def test_an_output_of_floats_stays_one(kind: str, tmp_path: Path) -> None:
     assert new.graph.nodes[-1].op == "DEQUANTIZE"
     assert new.graph.tensors[new.graph.outputs[0]].spec.dtype == np.float32
     check_training(tmp_path / "head.tflite", tmp_path / "out.tflite", 2, 12)
+
+
+def test_units_of_zeros_get_the_largest_scale() -> None:
+    values = np.array([[0.0, 0.0], [1.0, -2.0]])
+    for dtype, zero in ((np.int8, 0), (np.uint8, 128)):
+        integers, quantization = symmetric_weights(values, np.dtype(dtype), per_unit=True)
+        assert integers.tolist() == [[zero, zero], [zero + 64, zero - 127]]
+        assert quantization.scale == pytest.approx([2 / 127, 2 / 127])
+    _, quantization = symmetric_weights(0 * values, np.dtype(np.int8), per_unit=False)
+    assert quantization.scale > 0
 
 
 def test_an_output_of_unknown_range_is_refused() -> None:
