@@ -16,6 +16,7 @@ import numpy as np
 from odt.core.export.exporter import export_model
 from odt.core.export.model_tables import packed_model
 from odt.core.export.partial_tables import PartialTables
+from odt.core.export.read_back import is_same_quantization
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
@@ -199,7 +200,9 @@ class _Changes:
                     f"{label}: must have the shape and dtype that it has in {self._model.path}, "
                     f"but got {values.shape} {values.dtype}"
                 )
-            same_scales = not self._is_quantized or _are_same(old_quantization, quantization)
+            same_scales = not self._is_quantized or is_same_quantization(
+                old_quantization, quantization
+            )
             if np.array_equal(old, values) and same_scales:
                 continue
             self._check(number, label, values, quantization)
@@ -220,19 +223,12 @@ class _Changes:
         earlier_values = self.weights.get(number)
         earlier_scales = self.quantizations.get(number)
         if (earlier_values is not None and not np.array_equal(earlier_values, values)) or (
-            earlier_scales is not None and not _are_same(earlier_scales, quantization)
+            earlier_scales is not None and not is_same_quantization(earlier_scales, quantization)
         ):
             raise ModelError(
                 f"{label}: must have the value that it has in the parts before, but got another "
                 "one. Train parts that share weights one by one."
             )
-
-
-def _are_same(a: Quantization | None, b: Quantization | None) -> bool:
-    """Whether two quantizations have the same scales and zero points."""
-    if a is None or b is None:
-        return a is b
-    return np.array_equal(a.scale, b.scale) and np.array_equal(a.zero_point, b.zero_point)
 
 
 def _variable_constants(model: Model, inlined: Model) -> dict[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.export.float_weights import removed_operators, with_float_weights
-from odt.core.export.format_edit import IDENTIFIERS, format_edit
+from odt.core.export.format_edit import format_edit
 from odt.core.export.int4_filters import with_int4_filters
 from odt.core.export.own_activations import (
     needs_own_activations,
@@ -22,6 +22,7 @@ from odt.core.export.read_back import (
     PageReader,
     bits_of,
     have_same_bits,
+    is_same_quantization,
     stored_entry,
 )
 from odt.core.export.record_metadata import record_entries
@@ -34,7 +35,7 @@ from odt.core.export.shared_weights import (
 )
 from odt.core.export.version_patches import version_patches
 from odt.core.formats.flatbuffer.appended_zip import offset_patches, shift_archive
-from odt.core.formats.flatbuffer.flatbuffer import FlatBuffer
+from odt.core.formats.flatbuffer.flatbuffer import IDENTIFIERS, FlatBuffer
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     NewBuffer,
     Patch,
@@ -95,6 +96,7 @@ def export_model(
     Raises:
         ModelError: if the format cannot hold the model, the file cannot be written, or the file
             that was read back differs.
+        UnsupportedError: if the model cannot be converted, or odt cannot store its weights so.
         OptionError: if a circle+ cannot store the training info.
         LostFileError: if the model's file became shorter.
     """
@@ -274,7 +276,7 @@ def _shared(
         data = model.graph.tensors[i].data
         old = model.quantization.get(i)
         scales = quantizations.get(i, old)
-        same = old is scales or (old and scales and np.array_equal(old.scale, scales.scale))
+        same = is_same_quantization(old, scales)
         if data is None or not same or not have_same_bits(data, values, reader):
             new[i] = values, scales
     shared = list(shared_weights(model, new)) if new else []
@@ -451,7 +453,7 @@ def _bytes_of(values: Array, size: int) -> Array:
 def _quantization_patches(
     model: Model, quantizations: Mapping[int, Quantization]
 ) -> Iterator[Patch]:
-    """Returns patches for the scales and zero points that differ from those of the file.
+    """Yields patches for scales, and for zero points that differ from those of the file.
 
     Raises:
         UnsupportedError: if the file has no place for a zero point other than 0.

@@ -6,7 +6,7 @@ The formats have the same tables. They differ in identifier, version and in what
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, FORMATS, FlatBuffer, Table
+from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, IDENTIFIERS, FlatBuffer, Table
 from odt.core.formats.flatbuffer.flatbuffer_edit import (
     NewBuffer,
     NewTable,
@@ -19,12 +19,12 @@ from odt.core.formats.flatbuffer.flatbuffer_edit import (
 )
 from odt.core.formats.flatbuffer.metadata_edit import Edit, edit_metadata
 from odt.core.formats.flatbuffer.operator_options import operator_name
-from odt.core.formats.flatbuffer.schema_tables import code_of, name_of
+from odt.core.formats.flatbuffer.operator_versions import builtin_code
+from odt.core.formats.flatbuffer.schema_tables import code_of, name_of, unpack
 from odt.core.formats.flatbuffer.slots import (
     BufferSlot,
     FullyConnectedOptionsSlot,
     ModelSlot,
-    OperatorCodeSlot,
     OperatorSlot,
     QuantizationParametersSlot,
     SubGraphSlot,
@@ -33,7 +33,6 @@ from odt.core.formats.flatbuffer.slots import (
 from odt.core.model.model import Model
 from odt.errors import ModelError
 
-IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
 IDENTIFIER_AT = 4  # offset of the identifier in a file
 TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0
 CUSTOM_QUANTIZATION = 1  # of QuantizationDetails; others are unknown
@@ -54,6 +53,9 @@ def format_edit(
         file_format: circle or tflite.
         new_buffers: new buffers for some tensors.
         entries: new metadata entries.
+
+    Raises:
+        ModelError: if the model has something that the format cannot hold.
     """
     if file_format == model.format and not new_buffers and not entries:
         return Edit(b"", 0, [])
@@ -64,7 +66,7 @@ def format_edit(
     version: int | None = None
     absent = set[int]()  # buffers without data
     if file_format != model.format:
-        _refuse_losses(model, root, file_format)
+        _check_conversion(model, root, file_format)
         begin, _ = original(source)
         patches += [(at + IDENTIFIER_AT, identifier) for at in {0, begin}]
         if file_format == "tflite":
@@ -111,21 +113,18 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
     return activations
 
 
-def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
+def _check_conversion(model: Model, root: Table, file_format: str) -> None:
     """Raises ModelError with everything in all subgraphs that the other format cannot hold."""
     problems = []
     codes: list[int] = []
     for table in root.tables(ModelSlot.OPERATOR_CODES, "operator code"):
-        numbers = (
-            table.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, "b"),
-            table.number(OperatorCodeSlot.BUILTIN_CODE, "i"),
-        )
-        codes.append(max(numbers))
-        if min(numbers) < 0 and file_format == "tflite":
-            problems.append(f"{table.where} ({operator_name(min(numbers))})")
+        code = builtin_code(unpack(table, "OperatorCode"))
+        codes.append(code)
+        if code < 0 and file_format == "tflite":
+            problems.append(f"{table.where} ({operator_name(code)})")
     for graph in root.tables(ModelSlot.SUBGRAPHS, "subgraph"):
         for table in graph.tables(SubGraphSlot.TENSORS, "tensor", f"{graph.where}, "):
-            problems += _tensor_losses(table, file_format)
+            problems += _tensor_problems(table, file_format)
         for table in graph.tables(SubGraphSlot.OPERATORS, "operator", f"{graph.where}, "):
             options = table.table(OperatorSlot.BUILTIN_OPTIONS, "options")
             index = table.number(OperatorSlot.OPCODE_INDEX, "I")
@@ -141,7 +140,7 @@ def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
         )
 
 
-def _tensor_losses(table: Table, file_format: str) -> Iterator[str]:
+def _tensor_problems(table: Table, file_format: str) -> Iterator[str]:
     """Yields what a tensor has and the other format cannot hold."""
     code, schema = table.number(TensorSlot.TYPE, "b"), table.source.schema
     kind = name_of("TensorType", code, schema)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.formats.flatbuffer.appended_zip import appended_archive, shift_archive
-from odt.core.formats.flatbuffer.flatbuffer import FORMATS, FlatBuffer
+from odt.core.formats.flatbuffer.flatbuffer import IDENTIFIERS, FlatBuffer
 from odt.core.formats.flatbuffer.operator_versions import raise_versions
 from odt.core.formats.flatbuffer.own_activations import split_fused_tanh
 from odt.core.formats.flatbuffer.reader import parse_model
@@ -53,9 +53,8 @@ def packed_model(source: Model, tables: dict[str, Any], archive: bytes | None = 
     split_fused_tanh(tables)
     raise_versions(tables)
     builder = flatbuffers.Builder(1024)
-    identifier = next(i for i, name in FORMATS.items() if name == source.format)
     try:
-        builder.Finish(pack(builder, "Model", tables, source.format), identifier)
+        builder.Finish(pack(builder, "Model", tables, source.format), IDENTIFIERS[source.format])
     except flatbuffers.builder.BuilderSizeError as e:
         raise UnsupportedError(
             f"{source.path}: the new model must be below {MAX_BYTES} bytes, but got more"

@@ -94,8 +94,8 @@ class ExportContents:
             if not _are_same(self.weights.get(i, before.data), after.data, reader):
                 yield f"value of {graph.label(i)}"
             old = self.model.quantization.get(i)
-            original = old and self.quantizations.get(i, old)
-            if not _is_same_quantization(original, model.quantization.get(i)):
+            expected = old and self.quantizations.get(i, old)
+            if not is_same_quantization(expected, model.quantization.get(i)):
                 yield f"quantization of {graph.label(i)}"
         for name, data in self.entries.items():
             if stored_entry(model, name) != data:
@@ -112,7 +112,8 @@ def _kind(node: Node) -> tuple[object, ...]:
     return node.op, node.inputs, node.outputs, node.origin
 
 
-def _is_same_quantization(a: Quantization | None, b: Quantization | None) -> bool:
+def is_same_quantization(a: Quantization | None, b: Quantization | None) -> bool:
+    """Whether two quantizations have the same scales and zero points, or both are None."""
     if a is None or b is None:
         return a is b
     return _are_same(a.scale, b.scale) and _are_same(a.zero_point, b.zero_point)

@@ -23,6 +23,7 @@ NUMBERS = {code: struct.Struct(f"<{code}") for code in "?bBhHiIqQfd"}
 DAMAGED = "The file is damaged or truncated."
 CIRCLE, TFLITE = "circle", "tflite"
 FORMATS = {b"TFL3": TFLITE, b"CIR0": CIRCLE}  # bytes 4 to 7 of a model → its format and schema
+IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
 
 
 class FlatBuffer:
