@@ -13,7 +13,7 @@ from odt.cli.options.types import ClassList, Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.spelling import spell
 from odt.cli.output.training_log import warnings_as_lines
-from odt.core.export.replace_head import ACTIVATIONS
+from odt.core.export.new_model import ACTIVATIONS
 from odt.models.bases import find_base
 from odt.models.creation import Activation
 

@@ -5,8 +5,6 @@ end of the model stay if it still names them. odt's preprocessing record gets th
 Training info, which numbers the operators of the old model, is removed. Other entries stay.
 """
 
-import io
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +16,7 @@ from odt.core.export.record_metadata import (
     encode_metadata,
     label_file,
     labels_entry,
+    zip_archive,
 )
 from odt.core.formats.flatbuffer.tflite_metadata import (
     NAME,
@@ -34,7 +33,7 @@ OWN = {"author": AUTHOR, "min_parser_version": PARSER}  # fields of new TFLite M
 
 
 def holds_names(model: Model) -> bool:
-    """Returns whether a model with a new head has a place for the names of its classes."""
+    """Whether a model with a new head has a place for the names of its classes."""
     return model.format == "tflite" or ENTRY in model.metadata or read_metadata(model) is not None
 
 
@@ -89,7 +88,7 @@ def kept_metadata(
     files = {name: associated_file(model, name) for name in file_names}
     if names:
         files[LABELS] = label_file(names)
-    return entries, _archive({name: data for name, data in files.items() if data})
+    return entries, zip_archive({name: data for name, data in files.items() if data})
 
 
 def relabeled_metadata(
@@ -127,9 +126,10 @@ def relabeled_metadata(
     if model.format != "tflite":
         return entries, None
     content = read_metadata(model) or dict(OWN)
-    (graph, *_) = content.setdefault("subgraph_metadata", []) or [{}]
-    content["subgraph_metadata"][:1] = [graph]
-    tensors = graph.setdefault("output_tensor_metadata", [])
+    graphs = content.setdefault("subgraph_metadata", [])
+    if not graphs:
+        graphs.append({})
+    tensors = graphs[0].setdefault("output_tensor_metadata", [])
     tensors += [{"name": model.graph.tensors[i].name} for i in model.graph.outputs[len(tensors) :]]
     files = associated_files(model)
     labels = [*label_files(tensors)]
@@ -143,7 +143,7 @@ def relabeled_metadata(
         new = ["background"] if has_columns else []
         first = old if len(old) == columns else new
         files[name] = label_file([*first[:background], *names])
-    return entries, _archive(files)
+    return entries, zip_archive(files)
 
 
 def _file_names(content: Any) -> Iterator[bytes]:
@@ -157,13 +157,3 @@ def _file_names(content: Any) -> Iterator[bytes]:
                 yield from (file["name"] for file in value if isinstance(file.get("name"), bytes))
             else:
                 yield from _file_names(value)
-
-
-def _archive(files: Mapping[str, bytes]) -> bytes:
-    if not files:
-        return b""
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content)  # without a date: the same bytes again
-    return data.getvalue()

@@ -1,7 +1,4 @@
-"""Builds small Circle and TFLite models from tensors and operators.
-
-The models use only operators that both formats have.
-"""
+"""Builds Circle and TFLite models from tensors and operators."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -23,6 +23,7 @@ from odt.kernels.rows.opdef import Array
 SAME = 0  # of the schema's Padding
 NONE, RELU, TANH = 0, 1, 4  # of the schema's ActivationFunctionType
 GATES = "ifgo"  # of an LSTM, in the order of its operator's inputs
+# Name → operator after the last layer, if any.
 ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
 POOLED = 8  # height or width up to which a CNN pools by default
 FILTERS = (16, 32, 64)  # of the convolutions of a CNN, the last repeated
@@ -124,6 +125,9 @@ def build_model(new: NewModel, file_format: str) -> bytes:
     Args:
         new: the model.
         file_format: circle or tflite.
+
+    Raises:
+        OptionError: for another format, or numbers of filters and blocks that contradict.
     """
     check_word("file_format", file_format, FORMATS)
     net = _Network(file_format, new.seed)

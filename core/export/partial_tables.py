@@ -195,6 +195,10 @@ def with_operators(
 
     Returns:
         The model, and old number of each tensor → new number.
+
+    Raises:
+        ModelError: if an operator's tensor does not exist.
+        UnsupportedError: if the file would be too large.
     """
     tables = PartialTables(source, positions, (*source.graph.inputs, *source.graph.outputs))
     tables.make_constants(constants or {})

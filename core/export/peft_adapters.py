@@ -3,8 +3,8 @@
 adapter_model.safetensors holds A and B of each adapted weight under the name of its module, and
 adapter_config.json the rank r and α. A weight `fc1.weight` belongs to the module `fc1`; one with
 another name, such as `dense/MatMul`, to a module of that name. Weights of language models from GGUF
-belong to their modules in transformers. Files that odt writes also hold the
-hash and the file name of the model, which PEFT ignores.
+belong to their modules in transformers. Files that odt writes also hold the hash and the file name
+of the model, which PEFT ignores.
 Source: *Checkpoint format* in the documentation of PEFT.
 """
 

@@ -63,7 +63,7 @@ def record_entries(model: Model, record: Record, file_format: str) -> RecordEntr
     has_other_archive = not old_labels and offset_patches(model.data, 1)
     if not _labeled_outputs(model, record) or labels == old_labels or has_other_archive:
         return RecordEntries(entries)
-    return RecordEntries(entries, _archive(labels))
+    return RecordEntries(entries, zip_archive({LABELS: labels}))
 
 
 def differing_normalization(model: Model, record: Record) -> tuple[str, str] | None:
@@ -177,10 +177,15 @@ def encode_metadata(tables: Mapping[str, Any]) -> bytes:
     return bytes(builder.Output())
 
 
-def _archive(labels: bytes) -> bytes:
+def zip_archive(files: Mapping[str, bytes]) -> bytes:
+    """Returns a zip archive of files by name; no bytes for no files."""
     import zipfile
+
+    if not files:
+        return b""
 
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(LABELS), labels)  # without a date: the same bytes again
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)  # without a date: the same bytes again
     return data.getvalue()

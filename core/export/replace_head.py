@@ -13,7 +13,8 @@ import numpy as np
 from odt.core.export.head_features import Features, choose_features, needed_operators
 from odt.core.export.head_metadata import kept_metadata
 from odt.core.export.model_tables import MAX_BYTES, packed_model
-from odt.core.export.new_layers import NewLayers
+from odt.core.export.new_layers import FLOAT32, NewLayers
+from odt.core.export.new_model import ACTIVATIONS
 from odt.core.export.partial_tables import without_variables
 from odt.core.export.quantized_layers import new_layers
 from odt.core.formats.flatbuffer.reader import parse_model
@@ -27,10 +28,6 @@ from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array
-
-FLOAT32 = np.dtype(np.float32)
-# Name → operator after the last layer, if any.
-ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
 
 
 @dataclass(frozen=True, slots=True)

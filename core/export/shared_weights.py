@@ -300,5 +300,7 @@ def _scale_bytes(scales: Quantization | None) -> bytes:
 
 
 def _digest(values: Array) -> bytes:
-    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-    return blake2b(data, digest_size=16).digest()
+    """Returns a digest of the type and the bytes of values."""
+    digest = blake2b(values.dtype.str.encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    return digest.digest()

@@ -90,17 +90,17 @@ class StoredAdapters:
         return Adapters(self.model or model_hash(graph), self.alpha, tuple(members))
 
 
-def stored_pairs(found: Iterable[tuple[str, str, Array]]) -> tuple[StoredAdapter, ...]:
+def stored_pairs(matrices: Iterable[tuple[str, str, Array]]) -> tuple[StoredAdapter, ...]:
     """Joins A and B of each weight, which must have the same rank.
 
     Args:
-        found: name of a weight, "A" or "B", and the matrix.
+        matrices: name of a weight, "A" or "B", and the matrix.
 
     Raises:
-        ValueError: if one of both is missing, or ranks differ.
+        ValueError: if there are no matrices, one of a pair is missing, or ranks differ.
     """
     pairs: dict[str, dict[str, Array]] = {}
-    for name, letter, matrix in found:
+    for name, letter, matrix in matrices:
         pairs.setdefault(name, {})[letter] = matrix
     if not pairs:
         raise ValueError("no array")
