@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from odt.core.formats.file_kinds import folder_kind
 from odt.core.storage.atomic_files import AtomicFile, write_atomically
 from odt.core.storage.json_text import json_text, parse_json
-from odt.core.storage.reading import open_input, read_input, reading, shortened_json, unwritable
+from odt.core.storage.reading import read_input, reading, shortened_json, unwritable
 from odt.errors import ModelError
 
 if TYPE_CHECKING:
@@ -42,11 +42,9 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
             f"{folder}: a model must be a file, but got a folder without {MANIFEST}. "
             "Give a model file or an nnpackage."
         )
-    with (
-        open_input(path, "a JSON file", ModelError) as file,
-        reading(path, "must be a JSON file", ModelError),
-    ):
-        content = parse_json(file.read(MAX_BYTES))
+    data = read_input(path, "a JSON file", ModelError, most=MAX_BYTES)
+    with reading(path, "must be a JSON file", ModelError):
+        content = parse_json(data)
     if not isinstance(content, dict):
         raise ModelError(f"{path}: must be an object, but got {shortened_json(content)}")
     major = content.get("major-version", "1")
@@ -75,10 +73,12 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
         config: a file of key=value lines to include.
 
     Raises:
-        ModelError: if a file cannot be read or written.
+        ModelError: if a file cannot be read or written, or `config` has the name of the MANIFEST.
     """
     copies = {folder / model.name: model}
     if config is not None:
+        if config.name == os.path.basename(MANIFEST):
+            raise ModelError(f"{config}: must have another name than the package's {MANIFEST}")
         copies[folder / "metadata" / config.name] = config
     content = {
         **VERSION,

@@ -113,6 +113,15 @@ def test_a_package_may_have_a_name_and_a_config(tmp_path: Path) -> None:
     assert manifest["configs"] == ["my.cfg"]
 
 
+def test_a_config_must_not_replace_the_manifest(tmp_path: Path) -> None:
+    config = tmp_path / "MANIFEST"
+    config.write_text("key=value\n")
+    result = run("package", MODEL, "-o", tmp_path, "-p", "p", "-c", config)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "must have another name than the package's metadata/MANIFEST" in result.stderr
+    assert not (tmp_path / "p").exists()
+
+
 def test_a_missing_config_is_one_line(tmp_path: Path) -> None:
     result = run("package", MODEL, "-o", tmp_path, "-c", tmp_path / "none.cfg")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
