@@ -229,7 +229,7 @@ class _Builder:
         if sizes.blocks > len(self.file.tensors):
             raise self.missing(f"blk.{sizes.blocks - 1}.attn_norm.weight")
         tokens = builder.add_input((1, context), "int32", name=INPUT)
-        vocabulary = self.tensor("token_embd.weight").shape[0]
+        vocabulary = len(self.tensor("token_embd.weight").rows())
         embeddings = self.weight("token_embd.weight", (vocabulary, sizes.width))
         x = self.add("GATHER", (embeddings, tokens), (1, context, sizes.width), axis=0)
         for k in range(sizes.blocks):

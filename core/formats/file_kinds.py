@@ -1,7 +1,7 @@
 """Kinds of files that are neither models nor samples, by their first bytes, with advice.
 
-A raw data file has no header, so any file could be mistaken for one. The bytes of 32-bit floats and
-integers begin like one of these formats by a chance of 1 in 10 million, and are not text.
+A raw data file has no header, so any file could be mistaken for one. Random bytes begin like one of
+these formats with a probability below 1 in a million, and 32-bit numbers are not text.
 """
 
 import os

@@ -44,8 +44,9 @@ def check_arities(path: str, nodes: Sequence[Node]) -> None:
         count = sum(i != ABSENT for i in node.inputs)
         if count in inputs and len(node.outputs) == outputs:
             continue
-        least = f"{inputs.start}" if len(inputs) == 1 else f"{inputs.start} or more"
+        most = inputs.stop - 1
+        numbers = f"{most}" if inputs.start == most else f"{inputs.start} to {most}"
         raise ModelError(
-            f"{path}: operator {node.origin} ({node.op}): must have {least} inputs and {outputs} "
+            f"{path}: operator {node.origin} ({node.op}): must have {numbers} inputs and {outputs} "
             f"outputs, but got {count} and {len(node.outputs)}. {DAMAGED}"
         )

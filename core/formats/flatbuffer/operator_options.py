@@ -52,6 +52,17 @@ def operator_name(code: int) -> str | None:
     return ENUMERATIONS["BuiltinOperator"].get(code)
 
 
+def operator_code(byte: int, number: int) -> int:
+    """Returns the code of an operator from the two fields of an OperatorCode.
+
+    Args:
+        byte: deprecated_builtin_code, the only field of old files.
+        number: builtin_code, which holds also codes above 127.
+    """
+    # Operators of Circle alone have negative codes, and an absent field is 0.
+    return min(byte, number) if min(byte, number) < 0 else max(byte, number)
+
+
 def tensor_type(code: int) -> str | None:
     """Returns the TensorType name of a code, such as FLOAT32; None for an unknown code.
 

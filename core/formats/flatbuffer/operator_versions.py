@@ -12,7 +12,12 @@ Sources: TFLite's tools/versioning/op_version.cc and kernels/register.cc.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from odt.core.formats.flatbuffer.operator_options import default_options, operator_name, tensor_type
+from odt.core.formats.flatbuffer.operator_options import (
+    default_options,
+    operator_code,
+    operator_name,
+    tensor_type,
+)
 from odt.dataclass import dataclass
 from odt.kernels.rows.quantized_index import QUANTIZED
 
@@ -330,10 +335,9 @@ def raise_versions(tables: dict[str, Any]) -> None:
 
 
 def builtin_code(code: Mapping[str, Any]) -> int:
-    """Returns the number of an operator: a byte in old files, a second field for large numbers."""
-    numbers = [int(code.get(n) or 0) for n in ("builtin_code", "deprecated_builtin_code")]
-    # Operators of Circle alone have negative numbers, and an absent field is 0.
-    return min(numbers) if min(numbers) < 0 else max(numbers)
+    """Returns the code of an operator from a table OperatorCode."""
+    numbers = (int(code.get(n) or 0) for n in ("deprecated_builtin_code", "builtin_code"))
+    return operator_code(*numbers)
 
 
 def _needed_version(

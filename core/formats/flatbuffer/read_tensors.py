@@ -48,6 +48,9 @@ def read_tensors(
     Args:
         graph: table of the subgraph.
         spans: (offset, size) in the file of each buffer.
+
+    Raises:
+        ModelError: if a tensor breaks a rule of the format, or its values are in another file.
     """
     tensors: list[Tensor] = []
     quantization: dict[int, Quantization] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.arities import check_arities
 from odt.core.formats.flatbuffer.flatbuffer import DAMAGED, FORMATS, FlatBuffer, Table
-from odt.core.formats.flatbuffer.operator_options import operator_name, read_options
+from odt.core.formats.flatbuffer.operator_options import operator_code, operator_name, read_options
 from odt.core.formats.flatbuffer.read_tensors import Spans, below, read_tensors
 from odt.core.formats.flatbuffer.schema_tables import unknown_code
 from odt.core.formats.flatbuffer.slots import (
@@ -202,13 +202,11 @@ def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
 
 
 def _operator_code(table: Table, file_format: str) -> str:
-    """Returns the name of an operator code: a byte in old files, a second field for large codes."""
-    codes = (
+    """Returns the name of an operator code; `CUSTOM:name` for a custom operator."""
+    code = operator_code(
         table.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, "b"),
         table.number(OperatorCodeSlot.BUILTIN_CODE, "i"),
     )
-    # Operators of Circle alone have negative codes, and an absent field is 0.
-    code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
     if name is None:
         text = f"must be an operator of the {file_format} schema, but got code {code}"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from odt.core.model.graph import Graph
+from odt.core.model.variables import INITIALIZE
 from odt.errors import UnsupportedError
 
 # Operator → option with a subgraph that runs once.
@@ -74,7 +75,7 @@ def refuse_subgraphs(
         UnsupportedError: if one does.
     """
     for node in graph.nodes:
-        refused = node.op in CONTROL_FLOW or (initial and node.op == "CALL_ONCE")
+        refused = node.op in CONTROL_FLOW or (initial and node.op == INITIALIZE)
         if node.origin in positions and refused:
             raise UnsupportedError(
                 f"{graph.name}: node {node.origin} ({node.op}): {what} must not contain control "

@@ -190,9 +190,10 @@ def _check_storable(info: TrainingInfo) -> str:
     if info.optimizer not in STORABLE_OPTIMIZERS:
         storable = " or ".join(STORABLE_OPTIMIZERS)
         raise OptionError("optimizer", f"must be {storable} in a circle+ file", info.optimizer)
-    if any(getattr(info, name) for name in BY_OUTPUT):
+    by_output = [name for name in BY_OUTPUT if getattr(info, name)]
+    if by_output:
         raise OptionError(
-            ", ".join(BY_OUTPUT),
+            ", ".join(by_output),
             "must be left out for a circle+ file, which has one loss for all outputs",
             remedy="Export a Circle model, and give them again.",
         )

@@ -157,6 +157,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "missing": (without("blk.1.ffn_up.weight"), "must have blk.1.ffn_up.weight, but lacks it"),
     "no head": (without("output_norm.weight"), "must have output_norm.weight"),
     "blocks": (tiny_llama(llama__block_count=10**9), "must have blk.999999999.attn_norm.weight"),
+    "scalar": (with_tensor("token_embd.weight", (), 0, 4), "must have shape (1, 64), but got ()"),
     "shape": (tiny_llama(llama__feed_forward_length=95), "must have shape (95, 64)"),
     "heads": (tiny_llama(llama__attention__head_count_kv=3), "but got 3 and 4"),
     "width": (tiny_llama(llama__rope__dimension_count=8), "must be the width of a head, 16"),
