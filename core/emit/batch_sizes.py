@@ -17,8 +17,9 @@ from odt.kernels.native.binding import argument_types
 from odt.kernels.native.regions import Place, address
 from odt.kernels.native.table import Row
 
-# Operands from which on equal structs are one: layers that are unrolled have many, and as each
-# takes stack for a whole pass, those of other layers should have none.
+# Number of operands with equal structs from which on they share one variable. Layers that are
+# unrolled have many such operands. Fewer ones do not share, because a shared variable takes stack
+# during a whole pass.
 SHARING = 8
 
 

@@ -87,8 +87,8 @@ def kernel_files(kernels: Collection[str], program: str) -> dict[str, str]:
     if MAPS in texts:
         maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}
         texts[MAPS] = MAP.sub(lambda m: m[0] if m[1] in maps else "", texts[MAPS])
-    name = rf"{program}_\2\1\2_base"  # group 2 is the ## of a pasted name, else empty
-    texts = {file: BASE.sub(name, text) for file, text in texts.items()}
+    replacement = rf"{program}_\2\1\2_base"  # group 2 is the ## of a pasted name, else empty
+    texts = {file: BASE.sub(replacement, text) for file, text in texts.items()}
     return texts | {"kernels.h": _declarations(kernels, program)}
 
 

@@ -224,7 +224,7 @@ def _ignored_labels(trainer: Trainer) -> list[int]:
 
 
 def _scales(engine: Engine, reduction: str, labels: Sequence[int]) -> list[Term | float]:
-    """Returns the factors of the losses; arguments as of `Engine.loss_scales`.
+    """Returns the factors of the losses, as `Engine.loss_scales` computes them.
 
     Args:
         engine: engine of a training step.

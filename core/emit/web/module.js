@@ -173,6 +173,7 @@ class Model {
   exportModel() {
     const { export_model: write } = this.#exports;
     if (!write) throw fault("Error", "The program cannot export: it has no model file.");
+    this.#chunks.length = 0; // of an export that failed
     write();
     const bytes = new Uint8Array(this.#chunks.reduce((sum, part) => sum + part.length, 0));
     let at = 0;

@@ -1,4 +1,4 @@
-/** A batch of samples: 1 to `manifest.batch_size`, the same number in all arrays. */
+/** A batch of samples: at most `manifest.batch_size`, the same number in all arrays. */
 export interface Batch {
   inputs: Inputs;
   targets: Targets;
@@ -30,12 +30,12 @@ export interface Model {
   readonly manifest: Manifest;
 
   /**
-   * Trains on a batch. Returns its mean loss before the update. The error is named NotFiniteError
-   * if the loss is NaN or infinite.
+   * Trains on a batch. Returns its loss before the update: the mean of the samples, or their sum
+   * with `--reduction sum`. The error is named NotFiniteError if the loss is NaN or infinite.
    */
   train(batch: Batch): number;
 
-  /** Returns the mean loss of a batch. */
+  /** Returns the loss of a batch. */
   evaluate(batch: Batch): number;
 
   /** Returns the outputs for as many samples as the inputs have. */
@@ -56,7 +56,7 @@ export interface Model {
   /** Sets the weights to those of the model file, and resets optimizer, learning rate and seed. */
   reset(): void;
 
-  /** Returns weights, optimizer state and learning rate. */
+  /** Returns weights, optimizer state, number of steps, learning rate and seed. */
   save(): Uint8Array;
 
   /** Restores what `save` returned. The error is named StateError if it is from another program. */
