@@ -3,11 +3,11 @@
 Such weights have five forms: a constant read by a DEQUANTIZE, a constant of bfloat16 read by a
 CAST, a constant of integers read by a hybrid operator, a sparse constant, usually read by a
 DENSIFY, or a constant in blocks of GGML. In the graph all become float32 constants; large ones of
-integers keep the data of the file with a decoder, as do those in blocks, which do not train. Other
-trained weights can be exported in the form of
-the file: with new integers and new scales, with values at the same places, or both. Weights of 2
-and 4 bits train rounded, as those beside quantized activations do: rounding to 4 or 16 numbers
-afterwards would lose what they learned.
+integers keep the data of the file with a decoder, as do those in blocks of GGML, which do not
+train. Other trained weights can be exported in the form of the file: with new integers and new
+scales, with values at the same places, or both. Weights of 2 and 4 bits train rounded, as those
+beside quantized activations do: rounding to 4 or 16 numbers afterwards would lose what they
+learned. So do weights with a scale for each block of them, because these scales stay.
 
 Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
 symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
@@ -116,7 +116,7 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         if i in as_int4:
             first = int2_as_int4(model.quantization[i])
             quantization = WeightQuantization(first, np.dtype(np.int8), 4)
-        elif packed_bits(tensors_of_file[i]):
+        elif packed_bits(tensors_of_file[i]) or _has_blocks(model, i):
             quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
         if i in model.sparsity:
             places = model.sparsity[i].places
@@ -179,6 +179,12 @@ def integer_decoder(
     decoder, shape = IntegerDecoder(quantization, bits or BYTE), tensor.spec.shape
     is_large = tensor.spec.size * FLOAT32.itemsize >= LARGE
     return decoder if tensor.data is not None and is_large and decoder.fits(shape) else None
+
+
+def _has_blocks(model: Model, i: int) -> bool:
+    """Whether scales of a constant of int8 belong to blocks, so that they stay in training."""
+    is_int8 = model.graph.tensors[i].spec.dtype == np.int8
+    return is_int8 and i in model.quantization and bool(model.quantization[i].blocks)
 
 
 def in_blocks(graph: Graph) -> list[int]:

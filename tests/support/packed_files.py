@@ -1,4 +1,4 @@
-"""Files with weights of 2 and 4 bits, with a scale for each unit or block."""
+"""Files with weights of 2, 4 and 8 bits, with a scale for each unit or block."""
 
 import numpy as np
 from model_builder import ModelBuilder, table
@@ -27,7 +27,7 @@ class PackedBuilder(ModelBuilder):
         Args:
             integers: the integers, units first.
             scale: a scale for each unit, or for each block, (units, blocks).
-            bits: 2 or 4.
+            bits: 2, 4 or 8.
             block: values along the last axis that share a scale; 0 for one scale for each unit.
         """
         buffer = self.add_buffer(packed_bytes(integers, bits))
@@ -51,7 +51,8 @@ def dense_file(
     """A dense layer with packed weights: the file, its real weights and its bias."""
     b = PackedBuilder(seed)
     units, width = shape
-    lo, hi = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    hi = 2 ** (bits - 1) - 1
+    lo = -hi if bits == 8 else -hi - 1  # −128 is not used
     integers = b.rng.integers(lo, hi, shape, endpoint=True).astype(np.int8)
     integers.flat[:2] = lo, hi
     blocks = width // block if block else 1

@@ -1,4 +1,4 @@
-"""Constants of 2 and 4 bits: their bytes, real numbers, training and export."""
+"""Constants of 2 and 4 bits or with blocks: their bytes, real numbers, training and export."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from odt.core.model.packed_integers import pack_integers, unpack_constants
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.rows.opdef import Array
 
-FORMS = [(2, 0), (4, 0), (2, 32), (4, 32), (4, 64)]  # bits, block
+FORMS = [(2, 0), (4, 0), (2, 32), (4, 32), (4, 64), (8, 32)]  # bits, block
 
 
 def write(path: Path, data: bytes) -> Path:
