@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.core.storage.json_text import without_repetition
 from odt.core.storage.reading import check_shape, listed
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
@@ -95,7 +96,7 @@ def read_header(file: BufferedReader) -> tuple[dict[str, Entry], Metadata]:
         raise ValueError(f"{size} bytes, and a header of {length}")
     if length > MAX_HEADER:
         raise ValueError(f"a header of {length} bytes, above {MAX_HEADER}")
-    header = json.loads(file.read(length), object_pairs_hook=_without_repetition)
+    header = json.loads(file.read(length), object_pairs_hook=without_repetition)
     if not isinstance(header, dict):
         raise ValueError("a header that is no object of JSON")
     metadata = header.pop(METADATA, {})
@@ -129,11 +130,3 @@ def _entry(name: str, fields: Any, data: int) -> Entry:
             f"{listed([name])} of shape ({listed(shape)}) and {dtype} at bytes {listed(offsets)}"
         )
     return Entry(dtype, tuple(shape), data + offsets[0], data + offsets[1])
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON; raises ValueError if it has a name twice."""
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a header with a name that is there twice")
-    return fields

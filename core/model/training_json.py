@@ -26,6 +26,7 @@ from odt.core.model.training_info import (
     TrainingInfo,
 )
 from odt.core.options.training_options import REDUCTIONS
+from odt.core.storage.json_text import without_repetition
 from odt.core.storage.reading import read_input, reading, shortened_json
 from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
@@ -65,7 +66,7 @@ def parse_training_json(
 ) -> TrainingInfo:
     """Parses training info in JSON; `where` is its name in messages."""
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError) as e:
         raise OdtError(f"{where}: must be JSON, but got: {e}") from e
     legal = ("optimizer", "loss", "batchSize", "fineTuning", "trainableOps")

@@ -28,3 +28,17 @@ def parse_json(text: str | bytes) -> Any:
     import json
 
     return json.loads(text)
+
+
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON, as `object_pairs_hook` of json.loads.
+
+    Raises:
+        ValueError: if it has a name twice, of which json.loads takes the last one.
+    """
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {json_text(twice)} twice")
+    return values

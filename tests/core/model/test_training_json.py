@@ -157,6 +157,12 @@ def test_other_text_is_refused(text: str) -> None:
     assert len(str(e.value)) < 300
 
 
+def test_a_key_must_be_there_once() -> None:
+    text = json.dumps(recipe())[:-1] + ', "batchSize": 2}'
+    with pytest.raises(OdtError, match='must be JSON, but got: the name "batchSize" twice'):
+        parse_training_json(text, "r.json", 5)
+
+
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"\xe9": 1}')
     for name in ("latin.json", "missing.json", "."):
