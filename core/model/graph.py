@@ -169,8 +169,8 @@ class Graph:
 
     Raises:
         ModelError: if a tensor index does not exist, an input is a constant, a tensor has two
-            producers, a constant or an input is written, or a node reads a tensor before it is
-            computed.
+            producers, a constant or an input is written, a node reads a tensor before it is
+            computed, or no node computes an output.
     """
 
     tensors: tuple[Tensor, ...]

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.model.graph import ABSENT, MAX_NAME, Graph, Tensor
+from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.core.model.model import Model
-from odt.errors import ModelError, one_line
+from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import unpack
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -59,7 +59,7 @@ def unpack_constants(graph: Graph, packed: Collection[int] = ()) -> Graph:
     tensors = list(graph.tensors)
     for i, tensor in enumerate(graph.tensors):
         if packed_bits(tensor) and not (is_unsigned(tensor) and i in others):
-            tensors[i] = _unpack(graph, tensor, i in packed)
+            tensors[i] = _unpack(graph, i, i in packed)
     return replace(graph, tensors=tuple(tensors))
 
 
@@ -68,15 +68,16 @@ def is_unsigned(tensor: Tensor) -> bool:
     return tensor.spec.dtype.names == ("UINT4",)
 
 
-def _unpack(graph: Graph, tensor: Tensor, stays: bool) -> Tensor:
+def _unpack(graph: Graph, i: int, stays: bool) -> Tensor:
     """Returns a packed constant with the spec of bytes, and with such values unless it stays."""
+    tensor = graph.tensors[i]
     bits = packed_bits(tensor)
     assert tensor.data is not None
     size = tensor.spec.size
     nbytes = -(-size * bits // 8)
     if tensor.data.size != nbytes:
         raise ModelError(
-            f"{graph.name}: tensor {one_line(tensor.name, MAX_NAME)}: its int{bits} values need "
+            f"{graph.name}: {graph.label(i)}: its {'u' * is_unsigned(tensor)}int{bits} values need "
             f"{nbytes} bytes, but got {tensor.data.size}."
         )
     if stays:

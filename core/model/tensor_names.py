@@ -16,6 +16,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
 from odt.kernels.rows.opdef import TensorSpec
 
+MAX_SIMILAR = 3  # names that a message suggests
 NUMBERED = ("{}", "arr_{}")  # names of the k-th array; the second by numpy.savez
 
 
@@ -113,20 +114,21 @@ class TensorNames:
         return f"{numbered}{by_name}"
 
 
-def similar_names(pattern: str, names: Sequence[str], most: int = 3) -> Sequence[str]:
-    """Returns the names that a misspelled one may mean, the most similar first.
+def similar_names(pattern: str, names: Sequence[str]) -> Sequence[str]:
+    """Returns the MAX_SIMILAR names that a misspelled one may mean, the most similar first.
+
+    They are the first of all names if none is similar.
 
     Args:
         pattern: a name, or a shell pattern of names.
         names: all names.
-        most: number of names; the first of all if none is similar.
     """
     import difflib
 
     word = "".join(c for c in pattern.lower() if c not in "*?[]")
     in_lower_case = {name.lower(): name for name in reversed(names)}
-    close = difflib.get_close_matches(word, in_lower_case, most, 0.3)
-    return [in_lower_case[name] for name in close] or names[:most]
+    close = difflib.get_close_matches(word, in_lower_case, MAX_SIMILAR, 0.3)
+    return [in_lower_case[name] for name in close] or names[:MAX_SIMILAR]
 
 
 def numbered_names(count: int) -> TensorNames:
