@@ -9,10 +9,13 @@ windows of a sequence, and adds the nodes that compute the whole sequences.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from odt.core.lowering.binding import bind_operands, bind_outputs
 from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.variables import ASSIGN, HANDLE, INITIALIZE, READ
 from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.registry import find_operator
 
 RESHAPING = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
 CONVOLUTIONS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1}  # operator → axis of the height in filters
@@ -89,14 +92,29 @@ class Frames:
         self.windows[i] = Window(len(self.builder.tensors) - 1, 0, shape[TIME], shape[TIME])
 
     def add(self, node: Node) -> None:
-        """Adds a node for whole sequences if that is possible."""
-        form = self._form(node)
+        """Adds a node for whole sequences if that is possible.
+
+        A node that breaks a rule of its operator is left to the time steps, whose shapes are
+        inferred.
+        """
+        form = self._form(node) if self._is_complete(node) else None
         if self._depends_on_constants(node):
             self.builder.nodes.append(node)
             self.shared.update(node.outputs)
             self.done.add(id(node))
         elif form is not None and form(node):
             self.done.add(id(node))
+
+    def _is_complete(self, node: Node) -> bool:
+        """Whether a node has the tensors that its operator takes, and results an axis of time."""
+        row = find_operator(node.op)
+        try:
+            if row is not None:
+                bind_operands(row, node)
+                bind_outputs(row, node)
+        except ShapeError:
+            return False
+        return all(len(self._shape(y)) > TIME for y in node.outputs)
 
     def _depends_on_constants(self, node: Node) -> bool:
         return node.op not in (HANDLE, READ, ASSIGN, INITIALIZE) and not self._active(node)
@@ -191,8 +209,9 @@ class Frames:
         window = self.windows.get(new)
         if window is None or window.hop != window.length:
             return False
-        state_frames = self._shape(old)[TIME]
-        if not self._keeps_last(read, y, state_frames):
+        state_frames = sum(self._shape(old)[TIME : TIME + 1])
+        assign = self._assignment_of_last(read, y, state_frames)
+        if assign is None:
             return False
         first = self.builder.initial(read, self.builder.keys[read.inputs[0]])
         if self.builder.tensors[first].spec.shape != self._shape(old):
@@ -201,11 +220,14 @@ class Frames:
         result = self._new(y, state_frames + self._total(window))
         self._append(node, (first, frames), (result,))
         self.windows[y] = Window(result, 0, window.hop, state_frames + window.length)
-        self.done.add(id(read))
+        self.done.update((id(read), id(assign)))
         return True
 
-    def _keeps_last(self, read: Node, joined: int, state_frames: int) -> bool:
-        """Whether a variable that only one node reads gets the last frames of a tensor."""
+    def _assignment_of_last(self, read: Node, joined: int, state_frames: int) -> Node | None:
+        """Returns the node that assigns the last frames of a tensor to a variable, if one does.
+
+        Only one node may read the variable.
+        """
         key = self.builder.keys.get(read.inputs[0])
         nodes = [
             node
@@ -213,29 +235,29 @@ class Frames:
             if node.op in (READ, ASSIGN) and self.builder.keys.get(node.inputs[0]) == key
         ]
         if key is None or [node.op for node in nodes] != [READ, ASSIGN]:
-            return False
+            return None
         readers = [node for node in self.graph.nodes if read.outputs[0] in node.inputs]
         maker = self._makers.get(nodes[1].inputs[1])
-        if maker is None or maker.inputs[0] != joined or len(readers) != 1:
-            return False
+        if maker is None or maker.inputs[:1] != (joined,) or len(readers) != 1:
+            return None
         total = self._shape(joined)[TIME]
         if self._frames_of(maker) != (total - state_frames, total):
-            return False
-        if not self.builder.same_scale(maker.outputs[0], read.outputs[0]):
-            return False
-        self.done.add(id(nodes[1]))
-        return True
+            return None
+        return nodes[1] if self.builder.same_scale(maker.outputs[0], read.outputs[0]) else None
 
     def _frames_of(self, node: Node) -> tuple[int, int] | None:
         """Returns first and last frame of a STRIDED_SLICE that selects only frames; or None."""
-        if node.op != "STRIDED_SLICE" or node.options.get("offset"):
+        if node.op != "STRIDED_SLICE" or node.options.get("offset") or not self._is_complete(node):
             return None
         data = [self.graph.tensors[i].data for i in node.inputs[1:]]
         shape = self._shape(node.inputs[0])
         masks = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-        if any(a is None for a in data) or any(node.options[m] for m in masks):
+        are_known = all(a is not None and a.dtype.kind in "iu" for a in data)
+        if not are_known or any(node.options[m] for m in masks):
             return None
-        begins, ends, strides = (a.tolist() for a in data if a is not None)
+        begins, ends, strides = (a.reshape(-1).tolist() for a in data if a is not None)
+        if 0 in strides:
+            return None
         bounds = []  # the last axes may have none, and are selected as a whole
         for k, (size, b, e, stride) in enumerate(zip(shape, begins, ends, strides, strict=False)):
             begin = 0 if node.options["begin_mask"] >> k & 1 else b
@@ -264,6 +286,7 @@ class Frames:
         if (
             x not in self.windows
             or along is None
+            or along.size != 1
             or int(along.reshape(-1)[0]) % len(self._shape(x)) <= TIME
         ):
             return False
@@ -311,11 +334,16 @@ class Frames:
         if node.op in POOLS:
             size = options["filter_height"]
         else:
-            taps = self._shape(node.inputs[1])[CONVOLUTIONS[node.op]]
+            filters = self._shape(node.inputs[1])
+            if len(filters) <= CONVOLUTIONS[node.op]:
+                return False
+            taps = filters[CONVOLUTIONS[node.op]]
             size = (taps - 1) * options.get("dilation_h_factor", 1) + 1
         stride, length = options["stride_h"], self._shape(y)[TIME]
         padded = options["padding"] != VALID and (size > 1 or stride > 1)
-        if padded or window.hop % stride or length != (window.length - size) // stride + 1:
+        if stride < 1 or padded or window.hop % stride:
+            return False
+        if length != (window.length - size) // stride + 1:
             return False
         result = self._new(y, (self._total(window) - size) // stride + 1)
         self._append(node, (self._all_frames(x, node.origin), *node.inputs[1:]), (result,))

@@ -1,5 +1,6 @@
 """Streaming models: the unrolled graph computes what LiteRT computes run by run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,48 @@ def test_frames_computed_at_once_equal_those_of_each_run(floats: bool, tmp_path:
     operators = [n.op for n in unroll(sequences(model, LENGTH, all_steps=True)).graph.nodes]
     assert operators.count("CONV_2D") == 2 + LENGTH, "the padded one needs its time steps"
     assert operators.count("MAX_POOL_2D") == operators.count("ADD") == 1
+
+
+def test_frames_of_a_state_whose_shape_the_file_leaves_open_are_the_same(tmp_path: Path) -> None:
+    model = frames_net(tmp_path / "m.tflite", floats=True)
+    reads = {node.outputs[0] for node in model.graph.nodes if node.op == "READ_VARIABLE"}
+    tensors = [
+        replace(t, spec=replace(t.spec, shape=(*t.spec.shape[:3], 1)), signature=(1, -1, 1, -1))
+        if i in reads
+        else t
+        for i, t in enumerate(model.graph.tensors)
+    ]
+    is_open = replace(model, graph=replace(model.graph, tensors=tuple(tensors)))
+    inputs = random_inputs(model, 2, LENGTH)
+    ours = predictions(sequences(is_open, LENGTH), inputs)
+    assert np.array_equal(ours, predictions(sequences(model, LENGTH), inputs))
+
+
+@pytest.mark.parametrize(
+    ("op", "fault"),
+    [
+        ("CONV_2D", "stride"),
+        ("MAX_POOL_2D", "stride"),
+        ("STRIDED_SLICE", "stride"),
+        ("CONV_2D", "inputs"),
+    ],
+)
+def test_a_damaged_node_of_frames_is_named(op: str, fault: str, tmp_path: Path) -> None:
+    model = frames_net(tmp_path / "m.tflite", floats=True)
+    tensors, nodes = [*model.graph.tensors], [*model.graph.nodes]
+    for k, node in enumerate(nodes):
+        if node.op != op:
+            continue
+        if fault == "inputs":
+            nodes[k] = replace(node, inputs=node.inputs[:1])
+        elif op == "STRIDED_SLICE":
+            steps = node.inputs[3]
+            tensors[steps] = replace(tensors[steps], data=np.zeros(4, np.int32))
+        else:
+            nodes[k] = replace(node, options={**node.options, "stride_h": 0})
+    graph = replace(model.graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    with pytest.raises(UnsupportedError, match=rf"node \d+ \({op}\)"):
+        lower_model(sequences(replace(model, graph=graph), 2)).graphs.check()
 
 
 def test_a_wake_word_takes_one_node_for_all_time_steps() -> None:
