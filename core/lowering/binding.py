@@ -82,7 +82,11 @@ def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
 
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
-    """Returns input name → tensor index, without absent inputs."""
+    """Returns input name → tensor index, without absent inputs.
+
+    Raises:
+        ShapeError: if there are too few or too many inputs, or a required one is absent.
+    """
     names = names_of(row.inputs)
     is_whole = ABSENT not in node.inputs
     if is_whole and len(node.inputs) == len(names.plain) and not names.several:
@@ -98,7 +102,11 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
-    """Returns input name → tensor index for inputs that kernels read: no statics or states."""
+    """Returns input name → tensor index for inputs that kernels read: no statics or states.
+
+    Raises:
+        ShapeError: as `bind_inputs`.
+    """
     bound = bind_inputs(row, node)
     if not (row.static or row.zero_state):
         return bound
@@ -107,7 +115,11 @@ def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
 
 
 def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
-    """Returns output name → tensor index."""
+    """Returns output name → tensor index.
+
+    Raises:
+        ShapeError: if there are too few or too many outputs.
+    """
     if row.outputs == ONE and len(node.outputs) == 1:
         return {"y": node.outputs[0]}
     return bind(row.outputs, node.outputs)

@@ -46,5 +46,5 @@ def _faults(model: Model) -> Iterator[str]:
             (y,) = node.outputs
             dtype = graph.tensors[y].spec.dtype
             if y not in model.quantization or dtype.kind not in "iu":
-                actual = f"{dtype}" if y in model.quantization else f"{dtype} without"
+                actual = str(dtype) if y in model.quantization else f"{dtype} without"
                 yield f"{where}: {graph.label(y)} must be integers with a scale, but got {actual}"

@@ -41,6 +41,11 @@ def permuted(shape: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape[p] for p in perm)
 
 
+def inverse(perm: Sequence[int]) -> tuple[int, ...]:
+    """Returns the permutation that undoes another one."""
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
 class GraphBuilder:
     """Collects the tensors and nodes of a new graph.
 

@@ -38,9 +38,9 @@ class Inference:
         batch: the batch size.
         specs: specs of the tensors inferred so far.
         values: values of constants, and of integers computed from constants or shapes.
+        batched: tensors whose leading axis grows with the batch.
         reals: floats of shape arithmetic, computed from integers in `values` and from scalars.
         attrs: attributes of the nodes inferred so far, by position.
-        batched: tensors whose leading axis grows with the batch.
         folded: bytes of folded constants.
     """
 

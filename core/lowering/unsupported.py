@@ -76,7 +76,7 @@ def unsupported_error(
     lengths = accumulate(len(reason) + 2 for reason in reasons)
     shown = max(sum(length <= most for length in lengths), 1)
     count = len(reasons) - shown
-    ending = f"; and {count} more. `OdtError.details` names them" * (count > 0)
+    ending = f"; and {count} more. `OdtError.details` names them" if count else ""
     return UnsupportedError(
         f"{graph.name}: operators must be supported, but got {'; '.join(reasons[:shown])}{ending}.",
         "\n".join(reasons),
@@ -101,7 +101,7 @@ def check_tensors(graph: TensorLabels, row: OpDef, tensors: Iterable[int]) -> No
 
 
 def check_outputs(graph: TensorLabels, outputs: Mapping[str, int], specs: Specs) -> None:
-    """Compares a node's outputs in the file with the inferred ones.
+    """Compares a node's outputs in the file with the inferred ones, except for their shapes.
 
     Args:
         graph: graph as in the file.
@@ -109,7 +109,7 @@ def check_outputs(graph: TensorLabels, outputs: Mapping[str, int], specs: Specs)
         specs: name → spec, as inferred by the operator's row.
 
     Raises:
-        ShapeError: if the number of outputs, a dtype or a shape differs, or a shape is too large.
+        ShapeError: if the number of outputs or a dtype differs, or a shape is too large.
     """
     if outputs.keys() != specs.keys():
         raise ShapeError(f"must have {len(specs)} outputs, but got {len(outputs)}")

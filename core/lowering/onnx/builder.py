@@ -14,6 +14,7 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.operator_options import default_options
 from odt.core.lowering.binding import bind_operands, row_of
+from odt.core.lowering.graph_builder import inverse
 from odt.core.lowering.infer import infer_node, start_inference
 from odt.core.model.graph import ABSENT, Body, Graph, Node, Tensor, label
 from odt.core.model.model import Model
@@ -170,7 +171,7 @@ class Builder:
             return x
         if x not in self._in_file_layout:
             moved = self.reshape(x, [layout.sizes[k] for k in layout.order])
-            y = self.transpose(moved, _inverse(layout.order))
+            y = self.transpose(moved, inverse(layout.order))
             self._in_file_layout[x] = self.reshape(y, layout.shape)
         return self._in_file_layout[x]
 
@@ -243,7 +244,7 @@ class Builder:
         known = self._transposed.setdefault(x, {})
         if order not in known:
             y = known[order] = self.add("TRANSPOSE", (x, self.constant(order)))
-            self._transposed.setdefault(y, {})[_inverse(order)] = x
+            self._transposed.setdefault(y, {})[inverse(order)] = x
         return known[order]
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:
@@ -362,7 +363,7 @@ class Builder:
         for x, y in indices.items():
             known = self._transposed.pop(x, {})
             for order, other in known.items():
-                self._transposed[other][_inverse(order)] = y
+                self._transposed[other][inverse(order)] = y
             self._transposed.setdefault(y, {}).update(known)
 
     def _copy(self, x: int) -> int:
@@ -391,7 +392,7 @@ class Builder:
             inference.batched.discard(k)
             self.makers.pop(k, None)
             for order, other in self._transposed.pop(k, {}).items():
-                self._transposed.get(other, {}).pop(_inverse(order), None)
+                self._transposed.get(other, {}).pop(inverse(order), None)
         self._in_file_layout = {x: y for x, y in self._in_file_layout.items() if y < tensors}
         del self.nodes[nodes:], self.tensors[tensors:]
 
@@ -402,11 +403,6 @@ class Builder:
             self.inference.specs[k] = tensor.spec
             self.inference.values[k] = tensor.data
         return k
-
-
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    """Returns the order that undoes another one."""
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from odt.core.lowering.graph_builder import inverse
 from odt.core.lowering.onnx.arithmetic import number
 from odt.core.lowering.onnx.builder import INT32, INT64, Use
 from odt.errors import ShapeError
@@ -239,8 +240,10 @@ def top_k(u: Use) -> list[int]:
     rank = u.rank(0)
     axis = u.axis(int(u.attr("axis", -1)), rank)
     count = int(u.attr("k", 0)) if u.opset < 10 else u.number(1, "k")
-    if u.dtype(0).kind != "f" or not 0 < count <= u.shape(0)[axis]:
-        raise ShapeError(f"k must be 1 to the axis of floats x, but got {count}, {u.shape(0)}")
+    if u.dtype(0).kind != "f":
+        raise ShapeError(f"x must be floats, but got {u.dtype(0)}")
+    if not 0 < count <= u.shape(0)[axis]:
+        raise ShapeError(f"k must be 1 to {u.shape(0)[axis]}, the entries of x, but got {count}")
     order = [*(k for k in range(rank) if k != axis), axis]
     x = u.b.transpose(u.input(0), order)
     is_largest = bool(u.attr("largest", 1))
@@ -248,7 +251,7 @@ def top_k(u: Use) -> list[int]:
     spec = u.b.spec(x)
     values, places = u.b.add_several("TOPK_V2", (x, u.b.constant(count)), 2, (spec.dtype, INT32))
     values = values if is_largest else u.b.add("NEG", (values,))
-    back = tuple(int(k) for k in np.argsort(order))
+    back = inverse(order)
     places = u.b.add("CAST", (places,), INT64)
     return [u.b.transpose(values, back), u.b.transpose(places, back)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.lowering.graph_builder import inverse
 from odt.core.lowering.normalize.batch_statistics import BATCH_NORM
 from odt.core.lowering.onnx.builder import INT64, Use
 from odt.errors import ShapeError
@@ -170,7 +171,7 @@ def softmax(op: str, u: Use) -> int:
         return u.b.reshape(_softmax(u, op, x), shape)
     order = [k for k in range(rank) if k != axis] + [axis]
     y = _softmax(u, op, u.b.transpose(x, order))
-    return u.b.transpose(y, tuple(int(k) for k in np.argsort(order)))
+    return u.b.transpose(y, inverse(order))
 
 
 def _softmax(u: Use, op: str, x: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from odt.core.lowering.graph_builder import inverse
 from odt.core.lowering.onnx.arithmetic import number
 from odt.core.lowering.onnx.builder import FLOAT32, NCHW_TO_NHWC, NHWC_TO_NCHW, Use
 from odt.core.model.graph import ABSENT
@@ -236,7 +237,7 @@ def _weighted(u: Use, x: int, axis: int, weights: Array) -> int:
     x = u.b.reshape(x, (1, *u.b.shape(x))) if is_vector else x
     y = u.b.add("FULLY_CONNECTED", (x, w, ABSENT), keep_num_dims=True)
     y = u.b.reshape(y, u.b.shape(y)[1:]) if is_vector else y
-    return u.b.transpose(y, tuple(int(k) for k in np.argsort(order)))
+    return u.b.transpose(y, inverse(order))
 
 
 KINDS: Mapping[str, Callable[[Use], int | Sequence[int]]] = {"Resize": resize, "Upsample": resize}

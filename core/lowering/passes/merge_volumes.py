@@ -106,10 +106,10 @@ class _VolumeMerger(GraphBuilder):
         """Returns the images that a node joins as sums; none unless all of them are."""
         sums: list[Sum] = []
         for i in node.inputs:
-            found = self._sum(i)
-            if found is None:
+            image_sum = self._sum(i)
+            if image_sum is None:
                 return []
-            sums.append(found)
+            sums.append(image_sum)
         return sums
 
     def _sum(self, i: int) -> Sum | None:

@@ -20,7 +20,7 @@ from operator import itemgetter
 
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.final_activation import final_logits
-from odt.core.lowering.graph_builder import GraphBuilder, permuted
+from odt.core.lowering.graph_builder import GraphBuilder, inverse, permuted
 from odt.core.lowering.normalize.unread import without_unread
 from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.errors import ShapeError
@@ -85,11 +85,6 @@ def is_view(shape: tuple[int, ...], perm: Perm) -> bool:
     """
     long = [p for p in perm if p == 0 or shape[p] != 1]
     return long == sorted(long)
-
-
-def inverse(perm: Perm) -> Perm:
-    """Returns the inverse of a permutation."""
-    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
 def axis_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[range, range]]:

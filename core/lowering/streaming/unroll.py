@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from odt.core.lowering.final_activation import PROBABILITIES
 from odt.core.lowering.normalize.left_out import leave_out
+from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.streaming.frames import Frames
 from odt.core.lowering.streaming.sequence_builder import TIME, SequenceBuilder
 from odt.core.lowering.streaming.svdf import expand_svdf
@@ -73,7 +74,7 @@ class _Unroller(SequenceBuilder):
             outputs = tuple(self._at(i, last, steps[-1], 0) for i in graph.outputs)
         nodes = self.nodes
         if self.model.sequence_length is not None:
-            nodes = _needed(nodes, outputs)
+            nodes = without_unread(nodes, outputs, lambda _: True)
         unrolled = replace(
             graph, tensors=tuple(self.tensors), nodes=tuple(nodes), inputs=inputs, outputs=outputs
         )
@@ -176,14 +177,3 @@ class _Unroller(SequenceBuilder):
             x, whole = whole, self._with_steps(node.outputs[0])
             self.nodes.append(replace(node, inputs=(x,), outputs=(whole,)))
         return whole
-
-
-def _needed(nodes: Sequence[Node], outputs: Sequence[int]) -> list[Node]:
-    """Returns the nodes on which outputs depend."""
-    needed = set(outputs)
-    nodes_in_use = []
-    for node in reversed(nodes):
-        if needed.intersection(node.outputs):
-            nodes_in_use.append(node)
-            needed.update(node.inputs)
-    return nodes_in_use[::-1]

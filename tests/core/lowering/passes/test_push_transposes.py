@@ -9,8 +9,8 @@ from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 from support.rewriting import leave_out
 
-from odt.core.lowering.graph_builder import permuted
-from odt.core.lowering.passes.push_transposes import inverse, is_view
+from odt.core.lowering.graph_builder import inverse, permuted
+from odt.core.lowering.passes.push_transposes import is_view
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
