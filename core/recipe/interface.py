@@ -3,7 +3,8 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ TRAINING = {
 }
 Shapes = Mapping[str, Sequence[int]]
 Values = Mapping[str, Any]  # numbers or arrays
+T = TypeVar("T")
 
 
 def read_interface(
@@ -61,24 +63,23 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
             tensor, its name in the signature or its number; a single one also by no name.
 
     Raises:
-        OptionError: if there is no such input, or a shape has other axes than the input.
+        OptionError: if there is no such input, one is given twice, or a shape has other axes than
+            the input.
     """
     sizes_by_input: dict[int, tuple[int, ...]] = {}
-    for name, shape in shapes.items():
-        i = _input(model, name)
-        if i is None:
-            rule = f"must name one of the inputs, {_names(model)}"
-            raise OptionError("input_shapes", rule, name or "none")
+    for i, shape in _by_input(model, "input_shapes", shapes).items():
         spec = model.graph.tensors[i].spec
-        sizes = tuple(int(n) for n in shape)
+        sizes = tuple(shape)
         axes = len(spec.shape) or len(sizes)
-        if len(sizes) != axes or min(sizes, default=0) < 1 or len(sizes) > MAX_AXES:
+        are_sizes = all(isinstance(n, Integral) and n > 0 for n in sizes)
+        if len(sizes) != axes or not sizes or not are_sizes or len(sizes) > MAX_AXES:
             raise OptionError(
                 "input_shapes",
                 f"must give sizes above 0 for the {axes} axes of {model.graph.label(i)}, "
                 f"{spec.shape}",
                 sizes,
             )
+        sizes = tuple(map(int, sizes))
         if TensorSpec(sizes, spec.dtype).nbytes > MAX_BYTES:
             raise OptionError("input_shapes", f"must fit into {MAX_BYTES} bytes", sizes)
         sizes_by_input[i] = sizes
@@ -97,38 +98,45 @@ def with_input_values(model: Model, values: Values) -> Model:
             for all values of the input. Several may be a list.
 
     Raises:
-        OptionError: if there is no such input, a value does not fit it, or no input would be left.
+        OptionError: if there is no such input, one is given twice, a value does not fit it, or no
+            input would be left.
     """
     if not values:
         return model
     tensors = list(model.graph.tensors)
-    fixed = set()
-    for name, value in values.items():
-        i = _input(model, name)
-        if i is None:
-            rule = f"must name one of the inputs, {_names(model)}"
-            raise OptionError("input_values", rule, name or "none")
+    value_by_input = _by_input(model, "input_values", values)
+    for i, value in value_by_input.items():
         spec = tensors[i].spec
-        array: Array = np.asarray(value)
-        array = array.reshape(spec.shape) if array.size == spec.size else array
-        try:
-            data = np.broadcast_to(array.astype(spec.dtype), spec.shape).copy()
-        except (TypeError, ValueError) as e:
-            raise _unfit_value(model, i, array) from e
-        if not (array == data).all():
-            raise _unfit_value(model, i, array)
+        data = _as_spec(value, spec)
+        if data is None:
+            rule = f"must be {spec} for {model.graph.label(i)}"
+            raise OptionError("input_values", rule, f"{np.asarray(value)!s:.60}")
         data.flags.writeable = False
         tensors[i] = replace(tensors[i], data=data, formula=True, constant_reason=FIXED)
-        fixed.add(i)
-    if fixed >= {*model.graph.inputs}:
+    if value_by_input.keys() >= {*model.graph.inputs}:
         raise OptionError("input_values", "must leave an input for the samples", _names(model))
-    inputs = tuple(i for i in model.graph.inputs if i not in fixed)
+    inputs = tuple(i for i in model.graph.inputs if i not in value_by_input)
     return replace(model, graph=replace(model.graph, tensors=tuple(tensors), inputs=inputs))
 
 
-def _unfit_value(model: Model, i: int, value: Array) -> OptionError:
-    spec, label = model.graph.tensors[i].spec, model.graph.label(i)
-    return OptionError("input_values", f"must be {spec} for {label}", f"{value!s:.60}")
+def _as_spec(value: Any, spec: TensorSpec) -> Array | None:
+    """Returns numbers in a shape and dtype; None if they do not fit.
+
+    Floats are rounded to the dtype; nothing else may change a number.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        return None
+    array = array.reshape(spec.shape) if array.size == spec.size else array
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            data = np.broadcast_to(array.astype(spec.dtype), spec.shape).copy()
+    except (TypeError, ValueError):
+        return None
+    fits = array == data
+    if spec.dtype.kind == "f":
+        fits |= np.isfinite(data)
+    return data if fits.all() else None
 
 
 def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
@@ -152,6 +160,24 @@ def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
     return replace(model, graph=graph, input_shapes=shapes)
 
 
+def _by_input(model: Model, field: str, values: Mapping[str, T]) -> dict[int, T]:
+    """Returns input → what is given for it by name or number.
+
+    Raises:
+        OptionError: if there is no such input, or one is given twice.
+    """
+    by_input: dict[int, T] = {}
+    for name, value in values.items():
+        i = _input(model, str(name))
+        if i is None:
+            rule = f"must name one of the inputs, {_names(model)}"
+            raise OptionError(field, rule, name or "none")
+        if i in by_input:
+            raise OptionError(field, f"must give {model.graph.label(i)} once", f"{name} too")
+        by_input[i] = value
+    return by_input
+
+
 def _input(model: Model, name: str) -> int | None:
     """Returns the input with a name, in the file or the signature, or a number."""
     graph = model.graph
@@ -159,7 +185,7 @@ def _input(model: Model, name: str) -> int | None:
     for signature in model.signatures:
         if signature.subgraph == model.subgraph:
             named += [i for key, i in signature.inputs.items() if key == name and i in graph.inputs]
-    if not named and name.isdigit() and int(name) < len(graph.inputs):
+    if not named and name.isdecimal() and int(name) < len(graph.inputs):
         named = [graph.inputs[int(name)]]
     if not named and not name and len(graph.inputs) == 1:
         named = [*graph.inputs]

@@ -1,6 +1,7 @@
 """Signatures, and inputs with other shapes than in the file."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,14 +59,39 @@ def test_the_exported_file_can_be_resized_too(open_model: Path, tmp_path: Path) 
         ({"other": (1, 7, 4)}, "must name one of the inputs, sequence, but got other"),
         ({"": (7, 4)}, r"must give sizes above 0 for the 3 axes of tensor 0"),
         ({"": (1, 0, 4)}, r"but got \(1, 0, 4\)"),
+        ({"": (1, 7.9, 4)}, r"but got \(1, 7\.9, 4\)"),
+        ({"²": (1, 7, 4)}, "must name one of the inputs, sequence, but got ²"),
+        ({"0": (1, 7, 4), "frames": (1, 8, 4)}, r"must give tensor 0 .* once, but got frames too"),
         ({"": (1, 2**30, 4000)}, "must fit into"),
     ],
 )
 def test_other_inputs_and_axes_are_refused(
-    open_model: Path, shapes: dict[str, tuple[int, ...]], message: str
+    open_model: Path, shapes: dict[str, tuple[Any, ...]], message: str
 ) -> None:
     with pytest.raises(OptionError, match=message):
         odt.load_model(open_model, input_shapes=shapes)
+
+
+@pytest.mark.parametrize("value", [0.1, [0.1], 3, np.inf])
+def test_an_input_of_floats_takes_numbers_that_are_rounded(tmp_path: Path, value: Any) -> None:
+    read = odt.load_model(scaled(tmp_path), input_values={"factor": value})
+    (factor,) = (t.data for t in read._file.graph.tensors if t.name == "factor")
+    assert factor is not None
+    assert factor.tolist() == [np.float32(np.ravel(value)[0])]
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e39, [1, 2], "1", None])
+def test_values_that_do_not_fit_an_input_are_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(OptionError, match=r'must be \(1,\) float32 for tensor 1 \("factor"\)'):
+        odt.load_model(scaled(tmp_path), input_values={"factor": value})
+
+
+def scaled(folder: Path) -> Path:
+    """A model x · factor, with two inputs."""
+    model = ModelBuilder("tflite")
+    inputs = model.add_input((1, 4), name="x"), model.add_input((1,), name="factor")
+    model.write(folder / "scaled.tflite", model.add_operator("MUL", inputs, (1, 4)))
+    return folder / "scaled.tflite"
 
 
 def test_a_shape_that_no_operator_accepts_is_refused(open_model: Path) -> None:
