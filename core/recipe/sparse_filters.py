@@ -1,5 +1,6 @@
 """Sparse training: filters with only some output channels that train."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from odt.kernels.rows.opdef import Array
 
 # Operator → input whose leading axis is the last axis of the output.
 FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
+DIGITS = 9  # after the point, of a number of channels before it is rounded up
 
 
 def filters(lowered: LoweredGraph) -> set[int]:
@@ -33,7 +35,8 @@ def strongest(w: Array, fraction: float) -> tuple[int, ...]:
         fraction: fraction of the O channels, rounded up.
     """
     norms = np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1)
-    count = max(int(np.ceil(fraction * len(w))), 1)
+    # 0.07 · 100 is 7.000000000000001 in floating point, which is no eighth channel.
+    count = max(math.ceil(round(fraction * len(w), DIGITS)), 1)
     return tuple(sorted(np.argsort(-norms, kind="stable")[:count].tolist()))
 
 

@@ -178,6 +178,10 @@ def test_the_strongest_channels_are_chosen(share: float, expected: tuple[int, ..
     assert strongest(w.reshape(4, 1, 2, 1), share) == expected
 
 
+def test_a_share_that_is_a_whole_number_of_channels_is_not_rounded_up() -> None:
+    assert len(strongest(np.ones((100, 2), np.float32), 0.07)) == 7
+
+
 def test_a_whole_share_is_dense_and_later_shares_win() -> None:
     graph = dense()
     assert sparse(graph, 1.0) == INFO
