@@ -36,17 +36,6 @@ def with_sequences(
     return replace(model, sequence_length=sequence_length, return_sequences=return_sequences)
 
 
-def sequences_of(model: Model, sequence_length: int | None, return_sequences: bool) -> Model:
-    """Returns a model whose samples are sequences if it keeps state.
-
-    Raises:
-        OptionError: as `with_sequences` and `need_sequences` do.
-    """
-    model = with_sequences(model, sequence_length, return_sequences)
-    need_sequences(model)
-    return model
-
-
 def is_single_run(model: Model) -> bool:
     """Whether a sample is a single run of a model that keeps state."""
     return model.sequence_length is None and keeps_state(apply_masks(model).graph)

@@ -60,12 +60,7 @@ class Finding:
 LATE = Finding("test", None, "unknown: the test would take too long")
 
 
-def in_float64(graph: Graph) -> Graph:
-    """Converts a file's graph from float32 to float64, unless an operator supports float32 only."""
-    return _in_float64(LoweredGraphs(graph)).graph
-
-
-def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
+def in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
     """Returns the graphs of the same file in float64; `graphs` if an operator lacks that."""
 
     def widened(tensor: Tensor) -> Tensor:
@@ -119,7 +114,7 @@ def self_test(
     unit = graphs.file_batch
     work = 0
     is_late = False
-    for tested, most in ((_in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):
+    for tested, most in ((in_float64(graphs), MAX_WORK), (graphs, MAX_WORK_IN_FLOAT32)):
         samples = _few(tested, info.batch_size)
         while samples:
             few = replace(sgd, batch_size=samples)

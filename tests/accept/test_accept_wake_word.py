@@ -20,7 +20,7 @@ from support.voices import ACCENTS, TESTED, TRAINED, Speech
 
 import odt
 from odt.core.formats.reader import read_model
-from odt.core.recipe.sequences import sequences_of
+from odt.core.recipe.sequences import with_sequences
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.rows.opdef import Array
 
@@ -172,5 +172,5 @@ def check_runs(path: Path, streams: Sequence[Stream]) -> None:
     count = min(len(frames) for frames, _, _ in streams) // FRAMES
     cut = [integers(frames[: count * FRAMES]) for frames, _, _ in streams]
     inputs = np.stack(cut).reshape(len(streams), count, FRAMES, -1)
-    ours = predictions(sequences_of(read_model(path), count, True), inputs) * 256
+    ours = predictions(with_sequences(read_model(path), count, return_sequences=True), inputs) * 256
     assert np.mean(abs(ours - litert_sequences(path, inputs)) > 1) <= 0.001

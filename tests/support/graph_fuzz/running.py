@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.core.data.protocol import Data
 from odt.core.formats.reader import read_model
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.frozen_cache import CachePolicy
@@ -43,9 +44,10 @@ class Model:
     """
 
     def __init__(self, path: Path, problem: Problem, wide: bool = False) -> None:
-        graph = dequantize_weights(read_model(str(path))).graph
-        self.graph = in_float64(graph) if wide else graph
-        self.wide = wide and self.graph is not graph
+        graphs = LoweredGraphs(dequantize_weights(read_model(str(path))).graph)
+        used = in_float64(graphs) if wide else graphs
+        self.graph = used.graph
+        self.wide = used is not graphs
         self.problem = problem
         self._own = {
             k: int(t.name.removeprefix("weight_"))
