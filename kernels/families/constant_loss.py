@@ -14,7 +14,7 @@ def label_entropy(targets: Array, output: TensorSpec) -> float:
     """Entropy of the frequencies of class numbers, without those that are ignored."""
     labels = targets.ravel().astype(np.int64).clip(None, _classes(output) - 1)
     counts = np.bincount(labels[labels >= 0])
-    return _entropy(counts / max(counts.sum(), 1))
+    return _entropy(counts / max(int(counts.sum()), 1))
 
 
 def distribution_entropy(targets: Array, output: TensorSpec) -> float:

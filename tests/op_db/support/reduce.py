@@ -19,7 +19,7 @@ def folded(fold: Callable[[Array], Array]) -> Reference:
         others = [k for k in range(x.ndim) if k not in axes]
         lead = [x.shape[k] for k in others]
         y = fold(x.transpose(others + axes).reshape(int(np.prod(lead)), -1)).reshape(lead)
-        return {"y": np.expand_dims(y, axes) if o.get("keep_dims", False) else y}
+        return {"y": np.expand_dims(y, tuple(axes)) if o.get("keep_dims", False) else y}
 
     return reference
 

@@ -304,6 +304,8 @@ class _Checker:
                 within = self.within(model, 20 * abs(other - loss) + 1e-5 * abs(loss), abs(loss))
                 self.compare(f"loss {k}", found.losses[k], loss, 4 * within)
             for i, w in weights.items():
-                off = 20 * abs(others[i] - w).max() + 2e-5 * (abs(w).max() + rule.learning_rate)
+                off = float(
+                    20 * abs(others[i] - w).max() + 2e-5 * (abs(w).max() + rule.learning_rate)
+                )
                 within = 1e-6 + 1e-4 * off if model.wide else off
                 self.compare(f"w{i} afterwards", found.weights[i], w, within)
