@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES
+from odt.kernels.rows.option_text import parse_options
 from odt.kernels.rows.updatedef import HyperParameter
 
 Values = dict[str, float | bool]
@@ -22,11 +23,12 @@ def parse_loss(text: str) -> tuple[str, Values]:
         text: text with underscores or hyphens; the name may be one of the row's other words.
 
     Raises:
-        OptionError: if there is no such loss or hyper-parameter, or a value is invalid.
+        OptionError: if there is no such loss or hyper-parameter, if one occurs twice, or if a value
+            is invalid.
     """
     if text in LOSSES:
         return text, {}
-    word, _, listed = text.partition(":")
+    word, _, _ = text.partition(":")
     name = find_loss(word)
     if name is None and is_plugin(text):
         raise OptionError(
@@ -38,13 +40,11 @@ def parse_loss(text: str) -> tuple[str, Values]:
         raise OptionError("loss", f"must be one of {loss_choices()}", word)
     parameters = {h.name: h for h in LOSSES[name].hyper_parameters}
     values: Values = {}
-    for item in listed.split(",") if listed else ():
-        option, _, value = item.partition("=")
-        option = option.strip().lower().replace("-", "_")
+    for option, value in parse_options("loss", text)[1].items():
         if option not in parameters:
             names = ", ".join(f"`{n}`" for n in parameters) or "none"
-            raise OptionError("loss", f"`{name}` has the options {names}", item.strip())
-        values[option] = _value(name, parameters[option], value.strip())
+            raise OptionError("loss", f"`{name}` has the options {names}", option)
+        values[option] = _value(name, parameters[option], value)
     LOSSES[name].op.attrs(values, {})  # checks rules that only the loss knows
     return name, values
 
@@ -106,9 +106,9 @@ def find_loss(word: str) -> str | None:
 def _value(loss: str, option: HyperParameter, text: str) -> float | bool:
     where = f"`{option.name}` of `{loss}`"
     if option.switch:
-        if text.lower() not in SWITCH:
+        if text not in SWITCH:
             raise OptionError("loss", f"{where} must be {option.rule}", text or "nothing")
-        return SWITCH[text.lower()]
+        return SWITCH[text]
     try:
         value = float(text)
     except ValueError:

@@ -41,5 +41,6 @@ def _value(name: str, kind: Any, text: str) -> float | bool:
             return {"true": True, "false": False}[text]
         return int(text) if kind in (int, int | None) else float(text)
     except (KeyError, ValueError):
-        word = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
+        whole = "a whole number"
+        word = {bool: "true or false", int: whole, int | None: whole}.get(kind, "a number")
         raise OptionError(name, f"must be {word}", text) from None

@@ -60,7 +60,7 @@ def test_the_command_line_takes_and_shows_hyper_parameters(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     assert "{loss = huber:delta=0.5, reduction = sum over batch size}" in done.output
     refused = CliRunner().invoke(main, [*words, "huber:gamma=2"])
-    assert "--loss: huber has the options delta, but got gamma=2\n" in refused.output
+    assert "--loss: huber has the options delta, but got gamma\n" in refused.output
 
 
 def test_a_small_loss_alone_does_not_mean_that_a_model_is_trained() -> None:

@@ -30,8 +30,9 @@ def test_a_text_is_name_and_hyper_parameters(
     ("text", "message"),
     [
         ("hubr", r"^`loss=`: must be one of `categorical_crossentropy`, .* but got hubr$"),
-        ("huber:detla=1", r"^`loss=`: `huber` has the options `delta`, but got detla=1$"),
-        ("mse:delta=1", r"`mean_squared_error` has the options none, but got delta=1$"),
+        ("huber:detla=1", r"^`loss=`: `huber` has the options `delta`, but got detla$"),
+        ("mse:delta=1", r"`mean_squared_error` has the options none, but got delta$"),
+        ("huber:delta=1,DELTA=2", r"^`loss=`: must have `delta` only once, but got huber:"),
         ("huber:delta", r"`delta` of `huber` must be a number, 0 or more, but got nothing$"),
         ("huber:delta=-1", r"0 or more, but got -1$"),
         ("huber:delta=nan", r"0 or more, but got nan$"),

@@ -51,6 +51,10 @@ def test_values_may_have_exponents() -> None:
         ("cosine:alpha=0,ALPHA=1", r"^`schedule=`: must have `alpha` only once, but got cosine:"),
         ("cosine:alpha=2", r"^`alpha=`: must be from 0 to 1, but got 2.0$"),
         ("cosine:decay-steps=0", r"^`decay_steps=`: must be from 1 up, but got 0$"),
+        (
+            "cosine:initial-learning-rate=fast",
+            r"^`initial_learning_rate=`: must be a number, but got fast$",
+        ),
         ("cosine:decay-steps=1.5", r"^`decay_steps=`: must be a whole number, but got 1.5$"),
         ("cosine-restarts:t-mul=0.5", r"^`t_mul=`: must be from 1 up"),
         ("exponential:staircase=maybe", r"^`staircase=`: must be true or false, but got maybe$"),
