@@ -100,7 +100,7 @@ def _complete(s: Specs) -> None:
     missing = [n for n in (*W, *R, *BIASES) if not n.endswith("?") and n not in s]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
-    _together(s, "wi", "ri", "bi", *(["pi"] if "pi" in s else []))
+    _together(s, "wi", "ri", "bi", *(n for n in ("pi", "ni") if n in s))
     _together(s, "pf", "po", *(["pi"] if "wi" in s else []))
     _together(s, "nf", "ng", "no", *(["ni"] if "wi" in s else []))
     if "bp" in s:
@@ -225,7 +225,7 @@ def step(
     weights: Mapping[str, Array],
     norms: Sequence[Array],
 ) -> None:
-    """Computes one step: gates in place, cell and output, from the products and the last cell."""
+    """Computes one step: gates in place, cell and output, from the products and the cell c."""
     units = c_now.shape[-1]
     f, g, o, i = (part(z, k, units) for k in range(4))
     scratch, other = part(work, 0, units), part(work, 1, units)

@@ -11,7 +11,7 @@ zₜ = (w xₜ + b) m + (r hₜ₋₁ + br) mr in steps of 2⁻¹²; σ and tanh
 cₜ = fₜ cₜ₋₁ / q + iₜ gₜ / (q² s_c), limited to ± cell_clip, with i = q − 1 − f if it is coupled
 eₜ = oₜ tanh(cₜ) / (q² s_e) − z_e; hₜ = (wp eₜ + bp) s_wp s_e / s_h + z_h; y = h
 hₜ = oₜ tanh(cₜ) / (q² s_h) + z_h without a projection
-Peepholes add p c to z, the last cell to f and i, the new one to o.
+Peepholes add p c to z: the cell before the step to f and i, the new one to o.
 
 Each term is rounded to an integer, and each sum limited to its type. b and br contain the products
 of zero points with weights; m stands for s_x s_w 2¹², mr for s_h s_r 2¹², with 31 bits. The zero
@@ -57,6 +57,7 @@ CONSTANTS = ("w", "r", "b", "br", "m", "mr", "p", "wp", "bp")
 INPUTS = ("x", *CONSTANTS)
 GATE_BITS = 3  # integer bits of a gate before σ or tanh
 STEP = np.float32(2.0 ** (GATE_BITS - 15))
+MOST_BITS = 31  # of the powers of two in a factor
 INT64 = np.dtype(np.int64)
 
 
@@ -90,8 +91,18 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerLstmAttrs:
 
 
 def fixed_factor(factor: np.float32) -> tuple[int, int, int, int]:
-    """Returns m and the divisor 2ᵏ, with factor = m / 2³¹⁺ᵏ; m has 31 bits, or more above 1."""
+    """Returns m and the divisor 2ᵏ, with factor = m / 2³¹⁺ᵏ; m has 31 bits, or more above 1.
+
+    A factor below 2⁻³² is 0, as in TFLite.
+
+    Raises:
+        ShapeError: if the factor is 2³¹ or more, and m would not fit in an int64.
+    """
+    if not factor < 2.0**MOST_BITS:
+        raise ShapeError(f"quotients of scales must be below 2^{MOST_BITS}, but got {factor:.4g}")
     fraction, exponent = np.frexp(float(factor))
+    if exponent < -MOST_BITS:
+        return (0, *divisor(0))
     m = round(float(fraction) * 2**31) << max(int(exponent), 0)
     return (m, *divisor(max(-int(exponent), 0)))
 
@@ -102,7 +113,12 @@ def divisor(bits: int) -> tuple[int, int, int]:
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
-    """Returns the weights and factors of all gates, one below the other."""
+    """Returns the weights and factors of all gates, one below the other.
+
+    Raises:
+        ShapeError: if inputs are missing or do not fit together, or a quotient of scales is too
+            large.
+    """
     gates = names_of(tensors)
     missing = [
         n for gate in gates for n in (f"w{gate}", f"r{gate}", f"b{gate}") if n not in tensors
@@ -115,8 +131,8 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
     units = len(biases[0])
     projected = _weights(tensors["wp"]) if "wp" in tensors else np.empty((0, units), np.int8)
     out = len(projected) or units
-    matrices = r[0].shape == (units, out) and projected.shape[1:] == (units,)
-    if any(len(s) > 1 for s in shapes) or not matrices or len(w[0]) != units:
+    matrices = w[0].ndim == 2 and len(w[0]) == units and r[0].shape == (units, out)
+    if any(len(s) > 1 for s in shapes) or not matrices or projected.shape[1:] != (units,):
         raise ShapeError(
             f"weights of gates must be (O, I), (O, P) and (O,), but got {w[0].shape}, "
             f"{r[0].shape} and {biases[0].shape}, projection {projected.shape}"

@@ -34,6 +34,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> ScatterAttrs:
 
 def infer(attrs: ScatterAttrs, s: Specs) -> Specs:
     shape = attrs.shape
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"shape must be 0 or more, but got {shape}")
     indices, updates = without_samples(attrs.samples, s["indices"], s["updates"])
     lead = lead_of("shape", shape, indices)
     if updates.shape != (*indices.shape[:-1], *shape[len(lead) :]):

@@ -45,6 +45,12 @@ INFO = OpInfo(
     ),
     refusals=(
         Refusal(
+            "shape must be 0 or more, but got (-4, 2)",
+            {"indices": list_of(2, 1), "updates": (2, 2)},
+            {},
+            ints(shape=[-4, 2]),
+        ),
+        Refusal(
             "updates must hold",
             {"indices": list_of(2, 1), "updates": (3, 2)},
             {},

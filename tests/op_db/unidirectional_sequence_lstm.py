@@ -75,6 +75,7 @@ INFO = OpInfo(
         lstm_refusal("all or none of pf, po, pi", without(EVERYTHING, "po")),
         lstm_refusal("the inputs rg, bo", without(LSTM, "rg", "bo")),
         lstm_refusal("all or none of nf, ng, no, ni", {**LSTM, "nf": (5,)}),
+        lstm_refusal("all or none of wi, ri, bi, ni", {**COUPLED, "ni": (4,)}),
         lstm_refusal("ni must be (4,)", {**NORMED, "ni": (5,)}),
         lstm_refusal("fused_activation_function", LSTM, fused_activation_function=6),
         lstm_refusal("got 0 (NONE)", LSTM, fused_activation_function=0),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import quantized_lstm
 from support.damaged_integers import MAKERS, fuzz, make, run, train
@@ -9,6 +10,7 @@ from support.integer_files import QuantizedBuilder
 
 import odt
 from odt.errors import OdtError
+from odt.kernels.integer.unidirectional_sequence_lstm import fixed_factor
 
 # Kinds that need a sequence length, or have a loop that depends on data.
 UNTRAINED = ("streaming", "frames", "svdf", "while")
@@ -108,6 +110,13 @@ def test_the_rule_is_named(build: object, tmp_path: Path) -> None:
     run("check", str(path))
     with pytest.raises(OdtError, match="must"):
         odt.Trainer(path, loss="mean_squared_error").session.build()
+
+
+def test_quotients_of_scales_of_an_lstm_are_limited(tmp_path: Path) -> None:
+    path = quantized_lstm.build(tmp_path / "m.tflite", projection=3, hidden=(1e30, 0))
+    with pytest.raises(OdtError, match=r"node 0 .*: quotients of scales must be below 2\^31"):
+        odt.Trainer(path, loss="mean_squared_error").session.build()
+    assert fixed_factor(np.float32(1e-20)) == (0, 0, 0, 0)
 
 
 def test_a_cell_clip_is_a_number(tmp_path: Path) -> None:
