@@ -56,7 +56,7 @@ def infer(attrs: BatchNormAttrs, s: Specs) -> Specs:
     is_valid = len(x.shape) >= 2 and x.dtype.kind == "f" and x.size > 0
     if not is_valid or any(v.shape != x.shape[-1:] or v.dtype != x.dtype for v in vectors):
         raise ShapeError(
-            "x must be (S…, C) of a float type, and gamma, beta, mean and variance (C), "
+            "x must be (S…, C) of a float type and not empty, gamma, beta, mean and variance (C), "
             f"but got x {x}, {', '.join(map(str, vectors))}"
         )
     return {"y": x}

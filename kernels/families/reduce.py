@@ -38,7 +38,7 @@ def mixes_samples(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
 def infer_extreme(attrs: ReduceAttrs, s: Specs) -> Specs:
     x = s["x"]
     if any(x.shape[a] == 0 for a in reduced_axes(attrs, x)):
-        raise ShapeError(f"x must hold something along each of axes {attrs.axes}, but got {x}")
+        raise ShapeError(f"axes {attrs.axes} of x must not be empty, but got x {x}")
     return infer(attrs, s)
 
 

@@ -48,7 +48,7 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
 def infer(attrs: IntegerResizeAttrs, s: Specs) -> Specs:
     x, size = s["x"], attrs.resize.size
     if len(x.shape) != 4 or 0 in x.shape[1:3]:
-        raise ShapeError(f"x must be (N, H, W, C), but got {x}")
+        raise ShapeError(f"x must be (N, H, W, C), H and W 1 or more, but got {x}")
     if len(size) != 2 or min(size) < 1:
         raise ShapeError(f"size must be (height, width) of 1 or more, but got {size}")
     if attrs.resize.align_corners and attrs.resize.half_pixel_centers:

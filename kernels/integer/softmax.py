@@ -55,7 +55,9 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerSoftmaxAttrs
     beta = float(options.get("beta", 1.0))
     step = x.scale * beta
     if not 0 < step < LARGEST:
-        raise ShapeError(f"beta must be above 0, but got {beta:g}")
+        raise ShapeError(
+            f"beta times the scale of x must be above 0 and below {LARGEST:.4g}, but got {step:g}"
+        )
     fixed = x.dtype == y.dtype == np.int16 and (y.scale, y.zero) == (2.0**-ONE_BITS, 0)
     return IntegerSoftmaxAttrs(float(np.float32(step)), y.scale, rounding(options), fixed)
 
@@ -67,7 +69,7 @@ def constants(tensors: Tensors) -> Mapping[str, Array]:
 def infer(attrs: IntegerSoftmaxAttrs, s: Specs) -> Specs:
     x = s["x"]
     if not x.shape or not x.size:
-        raise ShapeError(f"x must be (…, K), but got {x}")
+        raise ShapeError(f"x must be (…, K) and not empty, but got {x}")
     return {"y": TensorSpec(x.shape, attrs.to.dtype)}
 
 

@@ -145,14 +145,14 @@ def grad_x(
 
 
 def check_unit_interval(rows: Array) -> tuple[int, str] | None:
-    """Checks that values are in 0 … 1."""
+    """Returns the first row with a value outside 0 … 1 and what is wrong, or None."""
     problem = check_finite(rows)
     if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
         return problem
     bad = (rows < 0) | (rows > 1)
     k = int(np.argmax(bad.any(axis=1)))
     value = float(rows[k][np.argmax(bad[k])])
-    return k, f"targets of binary cross-entropy must be 0 … 1, but got {value:g}"
+    return k, f"targets must be 0 … 1, but got {value:g}"
 
 
 def unit_interval(output: TensorSpec) -> Check:

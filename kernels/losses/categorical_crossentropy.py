@@ -118,8 +118,7 @@ def check_distributions(output: TensorSpec) -> Check:
             least = float(block[k].min())
             actual = f"a value {least:g}" if least < 0 else f"the sum {float(sums[k]):g}"
             return row, (
-                f"a target of categorical cross-entropy must be {classes} values ≥ 0 that add up "
-                f"to 1, but got {actual}"
+                f"a target must be {classes} values ≥ 0 that add up to 1, but got {actual}"
             )
         return None
 

@@ -28,8 +28,8 @@ def infer(epsilon: float, s: Specs) -> Specs:
     valid = len(x.shape) >= 3 and x.dtype.kind == "f" and x.size > 0
     if not valid or any(v.size != x.shape[-1] or v.dtype != x.dtype for v in (gamma, beta)):
         raise ShapeError(
-            f"x must be (N, S…, C) of a float type, gamma and beta (C), but got x {x}, "
-            f"gamma {gamma}, beta {beta}"
+            "x must be (N, S…, C) of a float type and not empty, gamma and beta (C), "
+            f"but got x {x}, gamma {gamma}, beta {beta}"
         )
     return {"y": x}
 

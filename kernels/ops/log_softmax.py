@@ -20,7 +20,7 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 def infer(attrs: Attrs, s: Specs) -> Specs:
     x = s["x"]
     if not x.shape or not x.size or x.dtype.kind != "f":
-        raise ShapeError(f"x must be (…, K) of a float type, but got {x}")
+        raise ShapeError(f"x must be (…, K) of a float type and not empty, but got {x}")
     return {"y": x}
 
 

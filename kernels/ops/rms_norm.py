@@ -29,7 +29,8 @@ def infer(epsilon: float, s: Specs) -> Specs:
     fits = gamma.shape == (1,) * leading + x.shape[-1:] and leading < len(x.shape)
     if not x.shape or not x.size or x.dtype.kind != "f" or not fits:
         raise ShapeError(
-            f"x must be (…, K) of a float type, and gamma (K), but got x {x}, gamma {gamma}"
+            "x must be (…, K) of a float type and not empty, and gamma (K), "
+            f"but got x {x}, gamma {gamma}"
         )
     return {"y": x}
 

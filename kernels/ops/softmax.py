@@ -33,7 +33,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SoftmaxAttrs:
 def infer(attrs: SoftmaxAttrs, s: Specs) -> Specs:
     x = s["x"]
     if not x.shape or not x.size or x.dtype.kind != "f":
-        raise ShapeError(f"x must be (…, K) of a float type, but got {x}")
+        raise ShapeError(f"x must be (…, K) of a float type and not empty, but got {x}")
     return {"y": x}
 
 

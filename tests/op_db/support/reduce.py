@@ -91,4 +91,4 @@ def logical(name: str, fold: Callable[[Array], Array]) -> OpInfo:
     )
 
 
-NOTHING = (Refusal("must hold something", {"x": (2, 0)}, {}, over(1)),)
+NOTHING = (Refusal("must not be empty", {"x": (2, 0)}, {}, over(1)),)
