@@ -156,7 +156,7 @@ def correlate(
     b: Array | None = None,
     **kwargs: Any,
 ) -> Callable[[], None]:
-    """Computes y = windows of x times w, plus b."""
+    """Returns a call that computes y = windows of x times w, plus b."""
     if not taps:
         return _fill(y, b)
     order = _in_order_of_images(w)
@@ -182,7 +182,7 @@ def filter_sums(
     taps: Taps,
     **kwargs: Any,
 ) -> Callable[[], None]:
-    """Computes dw = dyᵀ times windows of x."""
+    """Returns a call that computes dw = dyᵀ times windows of x."""
     if not taps:
         return _fill(dw)
     runs: list[Run] = []
@@ -207,7 +207,10 @@ def spread(
     b: Array | None = None,
     **kwargs: Any,
 ) -> Callable[[], None]:
-    """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, plus b."""
+    """Returns a call that computes dx[i] = Σ dy[o] w[k] + b.
+
+    The sum is over the outputs o and taps k that read input i.
+    """
     stride, depth = attrs.depth_stride, dx.shape[1]
     runs: list[Run] = []
     # Input i is read by the taps whose first input is i modulo the stride: the inputs of a phase

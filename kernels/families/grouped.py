@@ -12,8 +12,8 @@ import numpy as np
 from odt.kernels.geometry.conv_geometry import groups_of
 from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
-IMAGES = {"x", "dx", "y", "dy"}  # whose last axis is divided; the first one of others is
-GROUP = "group_"  # begin of the names of workspace for the images of a group
+IMAGES = {"x", "dx", "y", "dy"}  # divided along the last axis; others along the first one
+GROUP = "group_"  # prefix of the names of workspace for the images of a group
 
 
 def of_group(s: Specs) -> Specs:

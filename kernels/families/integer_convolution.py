@@ -120,7 +120,8 @@ def round_products(
     Args:
         x: (N, H, W, C), with `zero` around it.
         w: (O / GROUP, KH KW C / QUAD, GROUP, QUAD).
-        b, m, zeros: (O,) and more; zeros may have no value.
+        b: (O,).
+        m, zeros: (O,), rounded up to GROUP values; zeros may have no value.
         y: (N, OH, OW, O).
         axes, source: as returned by `geometry`.
         columns, filters, products, sums, real, padded: workspace of `product_scratch`.

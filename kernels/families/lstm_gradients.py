@@ -97,7 +97,8 @@ def backward(
 ) -> None:
     """Computes dz, da and dp, the gradient by the projected output, from last to first step.
 
-    dlast is the gradient by the last cell; dstate becomes that by the cell before the first step.
+    dlast is the gradient by the cell after the last step; dstate becomes that by the cell before
+    the first step.
     """
     stack(r, "r", weights)
     axis = attrs.time_axis
@@ -248,7 +249,7 @@ def grad_peephole(
     c: Array | None = None,
     **dp: Array,
 ) -> None:
-    """Makes peephole gradients; the output gate reads this step's cell, others the last cell."""
+    """Makes peephole gradients; the output gate reads a step's cell, others the cell before."""
     (out,) = dp.values()
     d = part(by_time(attrs.time_axis, dz), gate, len(out))
     cell = by_time(attrs.time_axis, cells)

@@ -61,7 +61,7 @@ def rows(a: Array) -> Array:
 
 
 def state_before(time_axis: int | None, state: Array, out: Array) -> None:
-    """Computes the state before each step: that of the last step, zero for the first."""
+    """Computes the state before each step: that of the step before, zero for the first."""
     for source, target in shifted(time_axis, state, out):
         np.copyto(target, source)
 

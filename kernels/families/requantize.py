@@ -145,7 +145,7 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         units_axis: axis of w with one entry for each unit.
 
     Raises:
-        ShapeError: if w or b have other shapes.
+        ShapeError: if w or b have other shapes, or a quotient of scales is too large.
     """
     x, w, y = (tensors[n] for n in "xwy")
     assert w.data is not None, "weights of integer rows are constants"

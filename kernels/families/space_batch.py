@@ -58,13 +58,13 @@ def checked(attrs: BatchAttrs, x: TensorSpec) -> int:
 def resized(
     attrs: BatchAttrs, x: TensorSpec, images: int, sizes: Sequence[int]
 ) -> Mapping[str, TensorSpec]:
-    """Returns the spec of x with another number of images and other sizes of the spatial axes."""
+    """Returns the specs of y: x with another number of images and other sizes of its axes."""
     lead, rest = x.shape[: attrs.axis], x.shape[attrs.axis + 1 + len(sizes) :]
     return {"y": TensorSpec((*lead, images, *sizes, *rest), x.dtype)}
 
 
 def mixes_samples(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
-    """Returns True: the images of a sample are not adjacent in the larger batch."""
+    """Whether the images of a sample lie apart in the larger batch."""
     return attrs.axis == 0 and prod(attrs.block) != 1
 
 

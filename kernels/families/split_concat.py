@@ -15,7 +15,11 @@ Places = tuple[tuple[Any, ...], ...]
 
 
 def place(axis: int, rank: int) -> int:
-    """Returns the axis counted from 0."""
+    """Returns the axis counted from 0.
+
+    Raises:
+        ShapeError: if there is no such axis.
+    """
     if not -rank <= axis < rank:
         raise ShapeError(f"axis must be within −{rank} … {rank - 1}, but got {axis}")
     return axis % rank

@@ -10,7 +10,7 @@ ignored: its loss and dx are 0. Scales of a mean are for the targets of the batc
 
 Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Label smoothing and
 ignored targets are those of torch.nn.CrossEntropyLoss. Class numbers are checked when data is read;
-here, a number out of range is wrapped, and any below 0 is ignored.
+here, any below 0 is ignored, and one too large reads another value of x, but nothing outside it.
 """
 
 import numpy as np

@@ -13,8 +13,8 @@ from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.rows.opdef import Attrs, Compiled, Specs, TensorSpec, never_packed
 
-LEAST = 32  # rows, columns and values of a sum
-PRODUCTS = 2**17  # of their numbers
+LEAST = 32  # rows, columns or values of a sum
+PRODUCTS = 2**17  # rows · columns · values of a sum
 
 
 def pays(*sizes: int) -> bool:

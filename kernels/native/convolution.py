@@ -69,7 +69,7 @@ def in_tiles(attrs: ConvAttrs, w: TensorSpec, y: TensorSpec) -> bool:
 
     This depends on neither the number of images nor of threads, because rounding differs. Weights
     at the points are limited for the sake of memory, which all layers of a worker share, and in
-    narrow layers for that of batch 1: the MNIST CNN takes 1.12 of its time with tiles.
+    narrow layers for that of batch 1: the MNIST CNN takes 1.12 times as long with tiles.
     """
     units, height, width, depth = w.shape
     _, rows, cols, _ = y.shape
@@ -117,11 +117,11 @@ def correlate(
     rounded: Array | None = None,
     packing: str = "",
 ) -> Callable[[], None]:
-    """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c.
+    """Returns a call that computes y = windows of x times w, plus b, with an epilogue.
 
-    If the panel has no memory for all units, there is a call for each part of them. With workspace
+    It is a loop over parts of the units if the panel has no memory for all of them. With workspace
     for tiles, y is computed in tiles, and with `rounded`, x and w are rounded to bfloat16: see
-    src/bf16.c. See `Compiled` for `packing`.
+    src/convolution.c and src/bf16.c. See `Compiled` for `packing`.
     """
     mask_input, epilogue = epilogue_of(clamp, relu_mask, packing)
     name, scratch = ("correlate", ()) if rounded is None else ("correlate_bf16", (rounded,))
@@ -156,7 +156,7 @@ def filter_sums(
     adds: Array | None,
     rounded: Array | None = None,
 ) -> Calls:
-    """Computes the gradient of filters, from unit `first` on as many as dw has.
+    """Returns a call that computes the gradient of filters, from unit `first` on as many as dw has.
 
     With `rounded`, dy and x are rounded to bfloat16.
     """

@@ -46,7 +46,7 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """Computes y = windows of a channel times its taps, plus b; see src/depthwise.c."""
+    """Returns a call that computes y = windows of a channel times its taps, plus b."""
     mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     most, calls = limit("MAX_WALKS"), []
     for at in range(0, len(walks), most):

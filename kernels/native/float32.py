@@ -22,7 +22,7 @@ def is_float32(s: Specs) -> bool:
 
 
 def from_halves(table: Array, at: Array, y: Array) -> Calls:
-    """Computes y[r] = table[at[r]].
+    """Returns a call that computes y[r] = table[at[r]].
 
     Args:
         table: (entries, width) float16.

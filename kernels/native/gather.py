@@ -24,7 +24,7 @@ def fits(name: str) -> Callable[[Attrs, Specs], bool]:
 
 
 def select(table: Array, at: Array, y: Array) -> Calls:
-    """Computes y[r] = table[at[r]].
+    """Returns a call that computes y[r] = table[at[r]].
 
     Args:
         table: (entries…, width…).
@@ -36,7 +36,7 @@ def select(table: Array, at: Array, y: Array) -> Calls:
 
 
 def scatter_add(rows: Array, at: Array, table: Array) -> Calls:
-    """Computes table[at[r]] += rows[r] from 0; arguments as in `select`."""
+    """Returns a call that computes table[at[r]] += rows[r] from 0; arguments as in `select`."""
     width = rows.size // at.size
     return bind("scatter_add", rows, at, table, at.size, width, table.size)
 
@@ -93,10 +93,12 @@ def entries(matrix: Array) -> SparseMatrix:
 
 
 def multiply(matrix: SparseMatrix, x: Array, y: Array) -> Callable[[], None]:
-    """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width).
+    """Returns a call that computes y[i] = matrix x[i].
 
     Args:
         matrix: from `selection`, `transposed` or `entries`.
+        x: (images, columns, width).
+        y: (images, rows, width).
     """
     sizes = *y.shape, x.shape[1]
     return bind("gather", x, y, *matrix, *sizes)

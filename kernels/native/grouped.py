@@ -85,7 +85,7 @@ def correlate(
     relu_mask: ReluMask | None = None,
     packing: str = "",
 ) -> Callable[[], None]:
-    """Computes y = windows of a group's channels times w, plus b, as convolution.correlate does."""
+    """As `convolution.correlate`, for windows of the channels of each group."""
     depth, units = x.shape[3] // groups, y.shape[3] // groups
     if is_narrow(w.shape, groups):
         mask_input, epilogue = convolution.epilogue_of(clamp, relu_mask, packing)

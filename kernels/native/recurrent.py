@@ -36,17 +36,17 @@ def recurrent_shape(
 ) -> RecurrentShape:
     """Returns the struct, from the axes of samples and time; without time, one step."""
     if attrs.time_axis == 0:
-        steps, samples, rows = *lead, (1, lead[1])
+        steps, samples, strides = *lead, (1, lead[1])
     else:
         samples, steps = (*lead, 1)[:2]
-        rows = steps, 1
+        strides = steps, 1
     if isinstance(attrs, LstmAttrs):
         gates, clip = len(GATES), attrs.cell_clip or np.inf
         bounds = -clip, clip
     else:
         gates, bounds = 1, BOUNDS.get(attrs.activation, BOUNDS[NONE])
     is_tanh = attrs.activation == TANH
-    return RecurrentShape(samples, steps, depth, units, gates, *rows, is_tanh, *bounds)
+    return RecurrentShape(samples, steps, depth, units, gates, *strides, is_tanh, *bounds)
 
 
 def fits_lstm(attrs: LstmAttrs, s: Specs) -> bool:
@@ -79,7 +79,7 @@ def scratch(packed: int, columns: int, blocks: int, samples: int) -> Specs:
     return {"scratch": TensorSpec((rows * (columns + limit("MAX_LANES")),), FLOAT)}
 
 
-def samples_of(attrs: RecurrentAttrs, y: TensorSpec) -> int:
+def samples_of(attrs: RecurrentAttrs, y: TensorSpec | Array) -> int:
     return y.shape[1 if attrs.time_axis == 0 else 0]
 
 
@@ -239,7 +239,7 @@ def by_bias(gate: int) -> Compiled:
 def input_gradient(
     attrs: RecurrentAttrs, *, dz: Array, w: Array, dx: Array, panel: Array | None = None
 ) -> Callable[[], None]:
-    """Computes dx = dz w, where w holds the weights of all gates."""
+    """Returns a call that computes dx = dz w, where w holds the weights of all gates."""
     wide, width = w.shape
     shape = MatmulShape(
         count=1,
@@ -259,15 +259,14 @@ GRU_GATES, GRU_COLUMNS = 3, 4  # w₃ x and r₃ h have columns of their own
 
 
 def gru_shape(attrs: GruAttrs, y: Array, depth: int, gates: int) -> RecurrentShape:
-    samples, steps = y.shape[1 - attrs.time_axis], y.shape[attrs.time_axis]
+    samples, steps = samples_of(attrs, y), y.shape[attrs.time_axis]
     strides = (1, samples) if attrs.time_axis == 0 else (steps, 1)
     return RecurrentShape(samples, steps, depth, y.shape[2], gates, *strides, True, -np.inf, np.inf)
 
 
 def fits_gru(attrs: GruAttrs, s: Specs) -> bool:
     y = s["y"]
-    samples = y.shape[1 - attrs.time_axis]
-    states = s["h"].shape[0] == samples if "h" in s else True
+    states = s["h"].shape[0] == samples_of(attrs, y) if "h" in s else True
     return attrs.reset_after and states and y.dtype == FLOAT and y.size > 0
 
 
@@ -277,8 +276,7 @@ def divides_gru(attrs: GruAttrs, s: Specs) -> bool:
 
 def gru_workspace(attrs: GruAttrs, s: Specs) -> Specs:
     units, depth = s["y"].shape[2], s["x"].shape[2]
-    samples = s["y"].shape[1 - attrs.time_axis]
-    return scratch(depth + units + 1, GRU_COLUMNS * units, 1, samples)
+    return scratch(depth + units + 1, GRU_COLUMNS * units, 1, samples_of(attrs, s["y"]))
 
 
 def gru(
@@ -300,8 +298,8 @@ def gru(
 
 
 def gru_back_workspace(attrs: GruAttrs, s: Specs) -> Specs:
-    units, samples = s["y"].shape[2], s["y"].shape[1 - attrs.time_axis]
-    return scratch(GRU_GATES * units, units, 2, samples)
+    units = s["y"].shape[2]
+    return scratch(GRU_GATES * units, units, 2, samples_of(attrs, s["y"]))
 
 
 def gru_back(

@@ -2,8 +2,8 @@
 
 from types import MappingProxyType
 
-# Most bytes of stack of a call, compiled by gcc for 32-bit ARM with -Os, -O2 or -O3 and the limits
-# of `microcontroller`. tests/accept/test_accept_mcu.py measures them.
+# The most bytes of stack that a call into a C file takes, if gcc compiles it for 32-bit ARM with
+# -Os, -O2 or -O3 and the limits of `microcontroller`. See tests/accept/test_accept_mcu.py.
 STACK = MappingProxyType(
     {
         "batch_matmul.c": 1408,

@@ -229,7 +229,14 @@ def check_extent(
 
 
 def find_rows(indices: Array, sizes: tuple[int, ...], at: Array, extent: Array) -> Run:
-    """Fills `at` with the row of a table of these sizes that each index tuple selects."""
+    """Returns a call that fills `at` with the row that each index tuple selects.
+
+    Args:
+        indices: (…, K), K axes of a table.
+        sizes: of these axes.
+        at: (…,) int64.
+        extent: as in `check_extent`.
+    """
     lead = np.array(sizes, np.int64)
     return bind(
         "find_rows", indices, at, extent, lead, at.size, lead.size, number_of(indices.dtype)
@@ -237,8 +244,12 @@ def find_rows(indices: Array, sizes: tuple[int, ...], at: Array, extent: Array) 
 
 
 def find_slices(indices: Array, entries: int, at: Array, extent: Array) -> Run:
-    """Fills `at` (groups, repeats, n) with the rows that indices (groups, n) select.
+    """Returns a call that fills `at` with the rows that indices select.
 
-    A table has `entries` rows for each group and repeat.
+    Args:
+        indices: (groups, n).
+        entries: rows of a table, which there is for each group and repeat.
+        at: (groups, repeats, n) int64.
+        extent: as in `check_extent`.
     """
     return bind("find_slices", indices, at, extent, *at.shape, entries, number_of(indices.dtype))

@@ -58,7 +58,8 @@ def grad_x(
         gradients, mask = part[: images.stop - n], positive[: images.stop - n]
         np.greater(y[images], 0, out=mask)
         np.multiply(dy[images], inverse_counts, out=gradients)
-        np.divide(gradients, y[images], out=gradients, where=mask)  # 0 elsewhere, as is every x
+        # Where y is 0, so is every x of its window, and dx after the product with x.
+        np.divide(gradients, y[images], out=gradients, where=mask)
         add_to_windows(gradients, dx[images], axes, source, dpadded)
     np.multiply(dx, x, out=dx)
 

@@ -1,6 +1,7 @@
 """LOGISTIC: y = 1 / (1 + e⁻ˣ), element by element; dx = dy · y (1 − y).
 
-The exponent is limited to prevent overflow: y is then the smallest positive number instead of 0.
+The exponent is limited to prevent overflow: far below 0, y of float32 is about 8e-39, where
+compiled kernels give 0.
 """
 
 import numpy as np

@@ -176,8 +176,8 @@ class MetricDef:
     """The row of a metric.
 
     Attributes:
-        name: name on the command line, with underscores. A number replaces `_k_` in it:
-            top_5_accuracy selects the metric top_k_accuracy.
+        name: name on the command line, with underscores. A number may stand for `k` in
+            it: top_5_accuracy selects the metric top_k_accuracy.
         make: makes the metric at the beginning of a pass, for the form of outputs and targets and,
             if the name has one, the number k.
         formula: formula of the metric over a pass, for the documentation.

@@ -127,14 +127,14 @@ class CosineDecayRestarts(Schedule):
             periods.
         warmup_steps: steps of linear warm-up.
         t_mul: factor of the length from each period to the next.
-        m_mul: factor of the initial rate from each period to the next.
+        m_mul: factor of the height of the cosine from each period to the next.
         alpha: lowest rate, as a fraction of the initial rate.
     """
 
     word: ClassVar[str] = "cosine_restarts"
     formula: ClassVar[str] = (
         "as cosine, over periods of D, D · t_mul, D · t_mul², … steps; "
-        "period k begins at r · m_mul^k"
+        "period k begins at r (alpha + (1 − alpha) m_mul^k)"
     )
     portion: ClassVar[int] = 7
     t_mul: float = 2.0
@@ -200,7 +200,7 @@ class ReduceOnPlateau(Schedule):
         initial_learning_rate: learning rate of the first step; None for the optimizer's.
         decay_steps: ignored.
         warmup_steps: steps of linear warm-up.
-        factor: factor of each reduction, below 1.
+        factor: factor of each reduction, at most 1.
         patience: epochs without improvement before a reduction.
         min_delta: smallest change that counts as an improvement.
         cooldown: epochs after a reduction in which no epoch counts towards `patience`.
