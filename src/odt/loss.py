@@ -1,6 +1,7 @@
 """The base of all loss classes."""
 
 import importlib
+import itertools
 import os
 import sys
 from dataclasses import fields
@@ -13,6 +14,9 @@ from odt.kernels.loss_text import format_loss, is_plugin
 from odt.kernels.plugin_loss import plugin_loss
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import LossDef
+
+# Name of a custom loss → its value and gradient.
+FUNCTIONS: dict[str, tuple[Any, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def add_loss(loss: Any, name: str = "") -> str:
         name: name of the loss; the object's own if left out.
 
     Returns:
-        The name that selects the loss.
+        The name that selects the loss. Another object of the same class has the name with a number.
 
     Raises:
         OptionError: if the object does not have both functions.
@@ -74,8 +78,14 @@ def add_loss(loss: Any, name: str = "") -> str:
         gradient = getattr(loss, "gradient", None)
     if not (callable(value) and callable(gradient)):
         raise OptionError("loss", f"{name} must have two functions, value and gradient")
-    LOSSES.add(plugin_loss(name, value, gradient))
-    return name
+    known = name
+    for number in itertools.count(2):
+        if known not in LOSSES or FUNCTIONS.get(known) == (value, gradient):
+            break
+        known = f"{name}#{number}"
+    FUNCTIONS[known] = value, gradient
+    LOSSES.add(plugin_loss(known, value, gradient))
+    return known
 
 
 def loss_text(loss: Any) -> str:

@@ -14,6 +14,7 @@ import odt
 from odt.cli.main import main
 from odt.compat.ort import artifacts
 from odt.compat.ort.api import CheckpointState, Module
+from odt.loss import loss_text
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(0)
@@ -62,6 +63,22 @@ def test_a_loss_of_the_user_trains_as_odts_own(more: dict[str, Any]) -> None:
                 for name, a in own.weights.items():
                     np.testing.assert_allclose(users.weights[name], a, rtol=1e-4, atol=1e-6)
                 assert users.evaluate(X, Y)["loss"] == pytest.approx(own.evaluate(X, Y)["loss"])
+
+
+def test_two_losses_of_one_class_are_two_losses() -> None:
+    class Scaled(Squared):
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        def value(self, t: Any, y: Any) -> Any:
+            return self.factor * super().value(t, y)
+
+    first, second = (odt.Trainer(MODEL, loss=Scaled(factor)) for factor in (1, 10))
+    with first, second:
+        loss = first.evaluate(X, Y)["loss"]
+        assert second.evaluate(X, Y)["loss"] == pytest.approx(10 * loss, rel=1e-5)
+    names = [loss_text(pair) for pair in ((abs, max), (max, abs), (abs, max))]
+    assert names[0] == names[2] != names[1]
 
 
 @pytest.mark.parametrize(
