@@ -20,6 +20,7 @@ from support.paths import MLP_SM, MODELS
 
 from odt.core.data.columns import open_columns
 from odt.datasets.download import PARTIAL, Remote, download
+from odt.datasets.synthetic import Randomness, SyntheticData
 from odt.errors import DataError
 from odt.kernels.rows.opdef import TensorSpec
 
@@ -187,6 +188,24 @@ def test_a_teacher_is_right_about_random_inputs(tmp_path: Path) -> None:
         runtime.invoke()
         expected = runtime.get_tensor(runtime.get_output_details()[0]["index"])
         assert np.allclose(expected, b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "least", "most"),
+    [
+        ("int32", 0, 1, 0, 9),
+        ("int32", 10.2, 10.9, 10, 10),
+        ("int8", -1000, 1000, -128, 127),
+        ("uint8", -5, 1000, 0, 255),
+        ("bool", 0, 1, 0, 1),
+    ],
+)
+def test_random_integers_stay_in_their_dtype(
+    dtype: str, low: float, high: float, least: int, most: int
+) -> None:
+    data = SyntheticData([TensorSpec((5000,), np.dtype(dtype))], Randomness(low, high))
+    (x,) = data.sample(0)
+    assert (int(x.min()), int(x.max())) == (least, most)
 
 
 @pytest.mark.parametrize("name", ["mlperf-tiny-kws-dscnn-hybrid", "recommendation-rnn-lstm"])

@@ -140,7 +140,15 @@ class _Ready:
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[SplitFiles]:
-    """Writes the files of all splits atomically: either all of them appear or none.
+    """Writes the files of all splits; they get their names when all of them are complete.
+
+    Args:
+        source: the samples.
+        request: how they are divided, preprocessed and written.
+        progress: called after each sample.
+
+    Returns:
+        The files of each split, in the order of the request.
 
     Raises:
         DataError: if the source or the request is invalid, or the files cannot be written.
@@ -215,7 +223,7 @@ def _raw(picked: SplitSamples) -> Iterator[Array]:
 
     Samples that cannot be read are reported, all together, when they are written.
     """
-    for k in _numbers(picked):
+    for k in islice(_numbers(picked), picked.request.length):  # a stream may have no end
         try:
             yield picked.part.read(k).inputs[0]
         except SampleError:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,15 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BATCH = 16  # samples that are computed at once
-CLASSES = 10  # random integers are below this number, or below `high` if that is larger
+CLASSES = 10  # different values of random integers, unless `high` is larger
 
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """Distribution of random inputs: uniform from low to high, with a seed."""
+    """Distribution of random inputs: uniform from low to high, with a seed.
+
+    Integers end below `high` or CLASSES, whichever is larger, and stay in the range of their dtype.
+    """
 
     low: float = 0.0
     high: float = 1.0
@@ -48,7 +52,7 @@ class SyntheticData:
             if spec.dtype.kind == "f":
                 array: Array = random.uniform(low, high, spec.shape)
             else:
-                array = random.integers(int(low), max(int(high), CLASSES), spec.shape)
+                array = random.integers(*_bounds(low, high, spec.dtype), spec.shape)
             arrays.append(array.astype(spec.dtype))
         return arrays
 
@@ -56,6 +60,13 @@ class SyntheticData:
         for row, k in enumerate(samples):
             for out, x in zip(inputs, self.sample(int(k)), strict=True):
                 out[row] = x.reshape(out[row].shape)
+
+
+def _bounds(low: float, high: float, dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Returns the least random integer, and the one after the largest, that a dtype can hold."""
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    first = min(max(int(low), least), most)
+    return first, max(first + 1, min(max(int(high), CLASSES), most + 1))
 
 
 def synthetic_data(
