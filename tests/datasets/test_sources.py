@@ -27,7 +27,12 @@ from support.datafiles import (
 from support.paths import MODELS, ROOT
 
 from odt import Trainer
+from odt.core.model.record import Record
+from odt.datasets.arrays import ArrayOptions, open_arrays
+from odt.datasets.new_data import open_new
 from odt.datasets.sounds import Sound
+from odt.datasets.source_format import Opening
+from odt.errors import DataError
 
 KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
 EXAMPLES = ROOT / "examples" / "data"
@@ -198,6 +203,34 @@ def test_arrays_are_found_by_their_usual_names(tmp_path: Path, ending: str) -> N
     assert samples(tmp_path / "o/test.output.bin").argmax(axis=1).tolist() == [0, 1]
 
 
+def test_names_of_arrays_are_all_read_or_refused(tmp_path: Path) -> None:
+    x, y = np.ones((4, 3), np.float32), np.arange(4) % 2
+    path = tmp_path / "d.npz"
+    np.savez(path, x=x, X=2 * x, y=y, pairs=np.stack([y, y], 1), none=x[:0], none_y=y[:0])
+    part = open_arrays(path, ArrayOptions(x="X, x", y="y")).parts["all"].read(0)
+    assert [float(a[0]) for a in part.inputs] == [2, 1]
+    for options, rule in (
+        (ArrayOptions(x="x,z", y="y"), "must have the arrays x, z, but lacks z"),
+        (ArrayOptions(x="z", y="y"), "must have arrays called z, but has"),
+        (ArrayOptions(y="pairs", regression=False), "one number for each sample, but got"),
+        (ArrayOptions(y="y,pairs", regression=False), "must be in one array"),
+        (ArrayOptions(y="x", x="x", regression=False), "one number for each sample"),
+        (ArrayOptions(x="none", y="none_y"), "must have samples, but has none"),
+    ):
+        with pytest.raises(DataError, match=rule):
+            open_arrays(path, options)
+
+
+def test_new_arrays_of_several_parts_are_one_part(tmp_path: Path) -> None:
+    x, y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 2
+    np.savez(tmp_path / "d.npz", x_train=x[:4], y_train=y[:4], x_test=x[4:], y_test=y[4:])
+    source = open_new(Opening(str(tmp_path / "d.npz")), Record("features", (), ("0", "1")))
+    (part,) = source.parts.values()
+    assert [part.read(k).inputs[0].tolist() for k in range(6)] == x.tolist()
+    assert part.labels is not None
+    assert part.labels.tolist() == y.tolist()
+
+
 def test_raw_and_npy_files_with_their_targets(tmp_path: Path) -> None:
     x = np.arange(12, dtype=np.uint8).reshape(3, 2, 2, 1)
     (tmp_path / "x.bin").write_bytes(x.tobytes())
@@ -275,6 +308,12 @@ both.classes = ("even", "odd")
 def all_of_them():
     for k in range(10):
         yield {"image": np.full((2, 2, 1), k, np.uint8), "label": np.float32(k / 2)}
+def endless(part):
+    k = 0
+    while True:
+        yield np.full(2, k, np.float32), k % 2
+        k += 1
+endless.classes = ("even", "odd")
 def bad():
     yield 1, 2, 3
 """
@@ -296,6 +335,13 @@ def test_a_function_gives_several_inputs(tmp_path: Path, module: str) -> None:
     assert data[14:].tolist() == [-k for k in range(7) for _ in range(3)]
     tensors = sidecar(tmp_path / "o/train.input.7.bin")["tensors"]
     assert [t["shape"] for t in tensors] == [[2], [3]]
+
+
+def test_statistics_of_a_stream_are_those_of_its_first_samples(tmp_path: Path, module: str) -> None:
+    made("--source", f"{module}:endless", "--split", "train", "--length", 5, "--scale",
+         "standardize", "-o", "o")  # fmt: skip
+    x = samples(tmp_path / "o/train.input.5.bin")
+    assert x[:, 0] == pytest.approx((np.arange(5) - 2) / np.sqrt(2))
 
 
 def test_a_function_without_parts_is_divided(tmp_path: Path, module: str) -> None:

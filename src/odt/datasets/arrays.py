@@ -34,8 +34,8 @@ class ArrayOptions:
     """Options for files of arrays.
 
     Attributes:
-        x, y: names of the arrays with inputs and targets, separated by commas; with the name of the
-            part before or after them, joined by _.
+        x, y: names of the arrays with inputs and targets, separated by commas; in the file, the
+            name of the part may stand before or after them, joined by _. Empty for usual names.
         classes: class names; empty to use numbers.
         regression: whether targets are values; None if targets that are not integers are values.
         shape, dtype: shape and dtype of a sample in a raw file.
@@ -71,61 +71,54 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
             f"{path}: must come with targets, but holds only one array. Give them with "
             "`target_source=`, or give `unlabelled=True`."
         )
-    lacking = len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")
-    if options.inputs_only or (options.unlabelled and lacking):
-        return _inputs_alone(path, arrays, options)
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
     for split, name in PARTS.items():
-        inputs = _pick(arrays, options.x, INPUTS, split)
+        inputs = _pick(path, arrays, options.x, INPUTS, split)
         if not inputs:
             continue
-        targets = _pick(arrays, options.y, TARGETS, split)
-        if not targets:
+        targets = [] if options.inputs_only else _pick(path, arrays, options.y, TARGETS, split)
+        if not targets and not (options.unlabelled or options.inputs_only):
             raise DataError(
                 f"{path}: must have targets for {listed(inputs)}, but has "
                 f"{listed(arrays)}. Name them with `y=`, or give `target_source=`."
             )
         parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
+    if not parts and len(arrays) == 1 and not options.x:
+        parts["all"] = ([*arrays.values()], [])
     if not parts:
+        usual = "x" if options.unlabelled else "x and y, or x_train, y_train, …"
+        rule = f"arrays called {options.x or usual}"
         raise DataError(
-            f"{path}: must have arrays called x and y, or x_train, y_train, …, but has "
-            f"{listed(arrays)}. Name them with `x=` and `y=`."
+            f"{path}: must have {rule}, but has {listed(arrays)}. Name them with `x=` and `y=`."
         )
+    if not all(targets for _, targets in parts.values()):
+        return _inputs_alone(path, {name: inputs for name, (inputs, _) in parts.items()})
     return _source(path, parts, options)
 
 
-def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
-    """Returns a source without targets."""
-    inputs: dict[str, list[Array]] = {}
-    for split, part in PARTS.items():
-        names = _pick(arrays, options.x, INPUTS, split)
-        if names:
-            inputs[part] = [arrays[name] for name in names]
-    if not inputs and len(arrays) == 1:
-        inputs["all"] = [*arrays.values()]
-    if not inputs:
-        raise DataError(
-            f"{path}: must have an array called x, but has {listed(arrays)}. Name it with `x=`."
-        )
-    for part_arrays in inputs.values():
-        _check_lengths(path, part_arrays)
+def _inputs_alone(path: Path, inputs: Mapping[str, list[Array]]) -> Source:
+    """Returns a source without targets: inputs by part."""
+    for arrays in inputs.values():
+        _check_lengths(path, arrays)
     parts: dict[str, Part] = {
-        name: ArrayPart(part_arrays, [], has_classes=False, name=str(path))
-        for name, part_arrays in inputs.items()
+        name: ArrayPart(arrays, [], has_classes=False, name=str(path))
+        for name, arrays in inputs.items()
     }
     kind = _kind(next(iter(inputs.values())))
-    files = mapped_files(a for part_arrays in inputs.values() for a in part_arrays)
+    files = mapped_files(a for arrays in inputs.values() for a in arrays)
     return Source(str(path), kind, parts, files=files)
 
 
 def _check_lengths(path: Path, arrays: Sequence[Array]) -> None:
-    """Raises DataError unless all arrays have the same number of samples."""
+    """Raises DataError unless all arrays have the same number of samples, at least one."""
     lengths = {len(a) if a.shape else -1 for a in arrays}
     if len(lengths) != 1 or lengths == {-1}:
         raise DataError(
             f"{path}: inputs and targets must have the same length, but got "
             f"{listed([a.shape for a in arrays])}."
         )
+    if lengths == {0}:
+        raise DataError(f"{path}: must have samples, but has none.")
 
 
 def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
@@ -166,27 +159,39 @@ def _only(path: Path, arrays: Mapping[str, Array]) -> Array:
     return array
 
 
-def _pick(arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: str) -> list[str]:
+def _pick(
+    path: Path, arrays: Mapping[str, Array], names: str, usual: Sequence[str], split: str
+) -> list[str]:
     """Returns the names of the arrays with inputs or targets of a split.
 
     Args:
+        path: the file, for messages.
         arrays: the arrays of the file.
         names: names that the user gives, separated by commas; empty for the first usual one.
         usual: usual names.
         split: name of the split before or after them; empty for none.
 
     Returns:
-        Names in the spelling of the file; none if it does not have them.
+        Names in the spelling of the file; none if it has none of them.
+
+    Raises:
+        DataError: if the file has only some of the names that the user gives.
     """
     by_lower = {name.lower(): name for name in arrays}
-    bases = names.split(",") if names else usual
+    spellings = by_lower | {name: name for name in arrays}  # x and X may be two arrays
+    bases = [name.strip() for name in names.split(",")] if names else usual
     for base in bases:
         for form in ("{}_" + split, split + "_{}") if split else ("{}",):
             if form.format(base).lower() not in by_lower:
                 continue
             # All names of the user have the form of the first that the file has.
-            spellings = [form.format(name).lower() for name in (bases if names else [base])]
-            return [by_lower[name] for name in spellings if name in by_lower]
+            texts = [form.format(name) for name in (bases if names else [base])]
+            if lacking := [text for text in texts if text.lower() not in by_lower]:
+                raise DataError(
+                    f"{path}: must have the arrays {listed(texts)}, but lacks {listed(lacking)}: "
+                    f"it has {listed(arrays)}."
+                )
+            return [spellings.get(text, by_lower[text.lower()]) for text in texts]
     return []
 
 
@@ -202,15 +207,18 @@ def _source(
     if regression is None:
         regression = several or any(_are_values(t) for t in targets)
     classes: tuple[str, ...] = ()
+    targets_of_parts = [y for _, y in parts.values()]
     if not regression:
-        classes = options.classes or _classes(path, targets)
-        for target in targets:
-            check_labels(str(path), np.asarray(target).reshape(-1), len(classes))
+        if several:
+            raise DataError(f"{path}: classes must be in one array, but `y=` names several.")
+        labels = [_labels(path, target) for target in targets]
+        classes = options.classes or _classes(path, labels)
+        for numbers in labels:
+            check_labels(str(path), numbers, len(classes))
+        targets_of_parts = [[numbers] for numbers in labels]
     parts_by_name: dict[str, Part] = {
-        name: ArrayPart(
-            x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes), str(path)
-        )
-        for name, (x, y) in parts.items()
+        name: ArrayPart(x, y, bool(classes), str(path))
+        for (name, (x, _)), y in zip(parts.items(), targets_of_parts, strict=True)
     }
     files = mapped_files(a for x, y in parts.values() for a in (*x, *y))
     return Source(
@@ -223,13 +231,30 @@ def _are_values(target: Array) -> bool:
     return target.dtype.kind not in "iub" or int(np.prod(target.shape[1:])) != 1
 
 
+def _labels(path: Path, target: Array) -> Array:
+    """Returns class numbers (N,); raises DataError for other targets."""
+    if target.size != len(target):
+        raise DataError(
+            f"{path}: classes must be one number for each sample, but got {target.shape}."
+        )
+    if target.dtype.kind == "f":
+        if not (target == np.rint(target)).all():
+            raise DataError(f"{path}: classes must be whole numbers, but got {target.dtype}.")
+        target = target.astype(np.int64)
+    return target.reshape(-1)
+
+
 def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
-    """Returns the numbers of all classes as names; raises DataError if they begin below 0."""
+    """Returns the numbers of all classes as names.
+
+    Raises:
+        DataError: for a number below 0 or above MAX_CLASSES.
+    """
     least = min(int(t.min()) for t in targets)
     most = max(int(t.max()) for t in targets)
     if least < 0 or most > MAX_CLASSES:
         raise DataError(
-            f"{path}: class numbers must begin with 0, but got {least} … {most}. "
+            f"{path}: class numbers must be 0 … {MAX_CLASSES}, but got {least} … {most}. "
             "Give `regression=True` if they are numbers to predict."
         )
     return tuple(str(k) for k in range(most + 1))

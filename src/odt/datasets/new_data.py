@@ -29,7 +29,7 @@ from odt.datasets.source import (
     missing_value,
 )
 from odt.datasets.source_format import Opening
-from odt.datasets.splits import length_of
+from odt.datasets.splits import Pool, length_of
 from odt.errors import DataError, ModelError
 from odt.kernels.geometry.quantize import quantize
 from odt.kernels.registry import LOSSES
@@ -103,7 +103,13 @@ def open_new(
             inputs_only=not targets,
             drop_targets=record.table.get("missing target") == "drop",
         ),
-        arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
+        arrays=replace(
+            opening.arrays,
+            classes=record.classes,
+            regression=None if record.classes else True,
+            unlabelled=True,
+            inputs_only=not targets,
+        ),
         sound=parse_sound(record.sound),
         resize=steps.resize if keeps_color and not full_size else None,
         naming=Naming(
@@ -120,7 +126,9 @@ def open_new(
         raise _other_kind(source.name, record, source.kind)
     if record.kind == "features" and source.table and not record.table:
         raise DataError(f"{source.name}: must be arrays, as the training data, but is a table.")
-    return source
+    if [*source.parts] == ["all"]:
+        return source
+    return replace(source, parts={"all": Pool(list(source.parts.values()))})
 
 
 def _other_kind(name: str, record: Record, kind: str) -> DataError:
