@@ -52,8 +52,15 @@ def test_a_table_gives_classes(photos: Path) -> None:
     left = made(*args, "-o", photos / "o").stderr
     assert "left out 1 file that " in left
     assert "t.csv does not name: more/1.png." in left
-    (photos / "t.csv").write_text("file,kind\n7.png,dog\n")
-    assert "must name files of" in refused(*args, "-o", photos / "o")
+    for text, rule in (
+        ("file,kind\n7.png,dog\n", "must name files of"),
+        ("file,kind\n0.png,dog\n1.png\n", "t.csv: line 3: must have 2 cells"),
+        ("file,kind\n0.png,dog\n1.png,\n", "each sample must have a target, but one has ''"),
+        ("file,age\n0.png,7\n1.png,na\n", "each sample must have a target, but one has 'na'"),
+        ("file,a,b\n0.png,7,1\n1.png,,2\n", "several target columns must hold numbers"),
+    ):
+        (photos / "t.csv").write_text(text)
+        assert rule in refused(*args, "-o", photos / "o")
 
 
 def mask(values: list[list[int]], kind: str = "L") -> bytes:

@@ -167,6 +167,7 @@ def test_tables_of_weka(tmp_path: Path) -> None:
             "line 7: all series",
         ),
         ("a.ts", TS.replace("@data", "1,2"), "line 5: must be a header line"),
+        ("a.ts", TS.replace("1,?,3:Still", "1,?,3:?"), "each series must have a target"),
         ("a.ts", "@problemName x\n", "must have a line @data"),
         ("a.ts", TS.replace("1,2,3:", "(1,2),(2,3):"), "line 6: values must stand alone"),
         (
@@ -183,6 +184,14 @@ def test_damaged_series_are_one_line(tmp_path: Path, name: str, text: str, said:
     args = ("--source", tmp_path / name, "--missing", "zero", *ALL, "-o", tmp_path / "o")
     assert said in refused(*args)
     assert files(tmp_path / "o") == []
+
+
+def test_tables_of_a_folder_have_the_same_columns(tmp_path: Path) -> None:
+    for name, header in (("a", "acc.x,acc.y"), ("b", "acc.y,acc.x")):
+        (tmp_path / "t" / name).mkdir(parents=True)
+        (tmp_path / "t" / name / "1.csv").write_text(f"{header}\n1,2\n3,4\n")
+    args = ("--source", tmp_path / "t", *ALL, "-o", tmp_path / "o")
+    assert "must have the columns of" in refused(*args)
 
 
 def test_a_table_in_two_files_is_standardized_by_the_first(tmp_path: Path) -> None:

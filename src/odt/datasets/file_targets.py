@@ -9,9 +9,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from odt.core.storage.reading import guard, listed, printable, reading
-from odt.datasets.class_folders import ALL
 from odt.datasets.file_suffixes import counted_files, split_by_kind
-from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, parts_of
+from odt.datasets.folders import LIMIT, Decode, FilePart, files_of, splits_of
 from odt.datasets.picture_files import MAX_FLAT, opened_picture
 from odt.datasets.pictures import Resize
 from odt.datasets.source import Kind, Part, Remarks, Sample, SampleError, Source
@@ -62,18 +61,26 @@ def open_with_table(
         regression: whether numbers are values; None to decide by the numbers.
 
     Raises:
-        DataError: if the table names a file that is not there, or its cells are no targets.
+        DataError: if the table names a file that is not there, or lacks a target, or its cells are
+            no targets.
     """
     with reading(str(path), "must be a table of text"), closing(unpacked(path)) as data:
         text = as_text(data)
         delimiter = find_delimiter(text)
-        rows = [cells for _, cells in rows_of(text, delimiter)]
-    header, *rows = rows or [[]]
-    if len(header) < 2 or not rows or any(len(cells) != len(header) for cells in rows):
+        numbered = [*rows_of(text, delimiter)]
+    (_, header), *lines = numbered or [(1, [])]
+    if len(header) < 2 or not lines:
         raise DataError(
             f"{path}: must have a header, and in each line a file name and its targets, but has "
-            f"{len(rows)} lines of {len(header)} cells."
+            f"{len(lines)} lines and {len(header)} columns."
         )
+    for number, row in lines:
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}: line {number}: must have {len(header)} cells, as the header, but has "
+                f"{len(row)}."
+            )
+    rows = [row for _, row in lines]
     names, notes = _files(tree, kind, path, [cells[0].strip() for cells in rows])
     cells = [[cell.strip() for cell in row[1:]] for row in rows]
     columns = [name.strip() for name in header[1:]]
@@ -125,9 +132,7 @@ def _source(
         classes: names of the classes; empty if targets are values.
         tags: names of the values; empty if they have none.
     """
-    parts = parts_of(names)
-    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
-        notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
+    parts = splits_of(names, notes)
     return Source(
         tree.name,
         kind,
@@ -211,7 +216,11 @@ def _stem(name: str) -> str:
 
 
 def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the files that a table names by path, or by a name that one file has; and notes."""
+    """Returns the files that a table names by path, or by a name that one file has; and notes.
+
+    Raises:
+        DataError: for a name that no file has, or several.
+    """
     names, _ = split_by_kind(tree.sizes, kind)
     by_name: dict[str, list[str]] = {}
     by_stem: dict[str, list[str]] = {}  # tables may name files without their suffix
@@ -228,7 +237,10 @@ def _files(tree: Tree, kind: Kind, path: Path, texts: Sequence[str]) -> tuple[li
         else:
             lacking.append(printable(text))
     if lacking:
-        raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
+        raise DataError(
+            f"{path}: must name files of {tree.name}, each by a path or a name of its own, but got "
+            f"{listed(lacking)}."
+        )
     others = sorted({*names} - {*paths})
     notes = [f"left out {counted_files(len(others))} that {path} does not name: {listed(others)}"]
     return paths, notes if others else []

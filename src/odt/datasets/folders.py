@@ -71,17 +71,20 @@ def matches(rule: str, names: Sequence[str]) -> list[str]:
     """Returns the group of each file: the first group of a pattern in its name, or its match.
 
     Raises:
-        OptionError: for no pattern, or a name without a match.
+        OptionError: if the rule is no pattern, or does not match a name.
     """
     try:
         pattern = re.compile(rule)
     except re.error as e:
         raise OptionError("group_by", f"{rule} must be a pattern", e) from e
-    hits = [pattern.search(name) for name in names]
-    for name, match in zip(names, hits, strict=True):
-        if match is None:
+    groups = []
+    for name in names:
+        match = pattern.search(name)
+        group = match and match[1 if pattern.groups else 0]
+        if group is None:
             raise OptionError("group_by", f"{rule} must match every file name", printable(name))
-    return [m.group(1) if pattern.groups else m.group() for m in hits if m is not None]
+        groups.append(group)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def open_folders(
         tree: folder or archive.
         kind: image or sound.
         decode: bytes of a file → array, and what was done to it; raises DataError.
-        skip: whether to leave out classes without files, and classes that the training part lacks.
+        skip: whether to leave out classes without files, and classes that the first part lacks.
         naming: how the class of a file is found.
 
     Raises:
@@ -145,8 +148,8 @@ def open_folders(
     if naming.are_values:
         classes = tuple(sorted({label for by_class in files.values() for label in by_class}))
     else:
-        first_part = _sorted(files)[0]
-        classes = tuple(sorted(files.get("train") or files[first_part]))
+        first_part = _sorted(files)[0]  # train, if there is one
+        classes = tuple(sorted(files[first_part]))
         folders = {} if naming.pattern else _folders(tree, places)
         for part in _sorted(files):
             faults += _check_classes(
@@ -154,6 +157,7 @@ def open_folders(
                 kind,
                 part,
                 files[part],
+                first_part=first_part,
                 classes=classes,
                 folders=folders.get(part, set()),
                 skip=skip,
@@ -260,6 +264,19 @@ def parts_of(names: Sequence[str]) -> dict[str, list[int]]:
     return {part: parts[part] for part in _sorted(parts)}
 
 
+def splits_of(names: Sequence[str], notes: list[str]) -> dict[str, list[int]]:
+    """Returns the numbers of the files of each split; files outside of all splits are left out.
+
+    Args:
+        names: paths of the files.
+        notes: what was left out; grows.
+    """
+    parts = parts_of(names)
+    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
+        notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
+    return parts
+
+
 def _notes(tree: Tree, notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"note: {tree.name}: {note}." for note in notes)
 
@@ -274,6 +291,7 @@ def _check_classes(
     part: str,
     by_class: dict[str, list[str]],
     *,
+    first_part: str,
     classes: Sequence[str],
     folders: set[str],
     skip: bool,
@@ -286,7 +304,8 @@ def _check_classes(
         kind: image or sound.
         part: name of the part.
         by_class: files of the part by class.
-        classes: classes that the part must have.
+        first_part: name of the part whose classes all parts must have.
+        classes: these classes.
         folders: folders of classes in the part, also of those without files.
         skip: whether faults are skipped.
         notes: what was left out; grows.
@@ -295,13 +314,13 @@ def _check_classes(
     if unknown := sorted({*by_class} - {*classes}):
         if skip:
             count = sum(len(by_class[label]) for label in unknown)
-            why = f"train has no class {listed(unknown)}"
+            why = f"{first_part} has no class {listed(unknown)}"
             notes.append(f"left out {counted_files(count)} of {part}: {why}")
         else:
             faults.append(
-                f"{part} must have the classes of train ({listed(classes)}), but got "
-                f"{listed(unknown)}. Add files of these classes to train, or leave them out with "
-                '`on_error="skip"`'
+                f"{part} must have the classes of {first_part} ({listed(classes)}), but got "
+                f"{listed(unknown)}. Add files of these classes to {first_part}, or leave them out "
+                'with `on_error="skip"`'
             )
     where = "" if part == ALL else f"in {part} "
     if empty := sorted((folders | {*classes}) - {*by_class}):
@@ -324,9 +343,7 @@ def _open_unlabelled(
 ) -> Source:
     """Opens all files without classes, in the splits that their folders name."""
     remarks = Remarks()
-    parts = parts_of(names)
-    if len(parts) > 1 and (outside := parts.pop(ALL, [])):
-        notes.append(f"left out {counted_files(len(outside))} outside of {listed(parts)}")
+    parts = splits_of(names, notes)
     return Source(
         tree.name,
         kind,

@@ -33,13 +33,17 @@ def open_series(path: Path, classes: Sequence[str] | None = None) -> Source:
         classes: class names of a record; None to find them in the file.
 
     Raises:
-        DataError: if the file breaks the format, or its series differ in length.
+        DataError: if the file breaks the format, its series differ in length, or one lacks a
+            target.
     """
     with reading(str(path), "must be a .ts file in UTF-8"), closing(unpacked(path)) as data:
         lines = _lines(io.TextIOWrapper(data, "utf-8-sig"))
         header, classes_of_header = _header(path, lines)
         labeled = any(header.get(name, "false").split()[0] == TRUE for name in HEADERS)
         samples, cells = _samples(path, lines, labeled)
+    for (cell,) in cells:
+        if is_missing(cell) and cell not in classes_of_header:
+            raise DataError(f"{path}: each series must have a target, but one has '{cell}'.")
     targets: list[Array] = []
     names: tuple[str, ...] = ()
     if labeled and classes:

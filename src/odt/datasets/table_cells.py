@@ -54,15 +54,15 @@ def is_missing(cell: str) -> bool:
 
 def is_number(cell: str) -> bool:
     """Whether a cell is a number or missing."""
-    return _is_plain(cell) or is_missing(cell)
+    return number_in(cell) is not None or is_missing(cell)
 
 
-def _is_plain(cell: str) -> bool:
+def number_in(cell: str) -> float | None:
+    """Returns the number in a cell, as program text has it; None for other text."""
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def looks_like_value(cell: str) -> bool:
@@ -85,6 +85,7 @@ class NumberCells:
     Attributes:
         style: plain as in program text; point or comma for the decimal sign, with the other one
             between thousands, and with signs of currency.
+        width: how many numbers a cell becomes.
     """
 
     style: str = PLAIN
@@ -118,7 +119,10 @@ class BooleanCells:
         if is_missing(cell):
             return (math.nan,)
         value = BOOLEANS.get(cell.strip().lower())
-        return (float(cell) if value is None else value,)
+        value = float(cell) if value is None else value
+        if value not in (0, 1):
+            raise ValueError("must hold yes or no, 1 or 0")
+        return (value,)
 
     def names(self, column: str) -> list[str]:
         return [column]
@@ -216,6 +220,8 @@ class WordCells:
         return {"words": sorted(self.numbers)}
 
 
+# `values` returns the numbers of a cell, NaN for a missing one; ValueError means that the cell does
+# not fit. `width` is their count. `names` returns a name for each, `describe` what a record holds.
 Cells: TypeAlias = NumberCells | BooleanCells | VectorCells | DateCells | WordCells
 
 
@@ -250,7 +256,7 @@ def find_cells(cells: Sequence[str], delimiter: str) -> Cells | None:
         cells: cells of the column.
         delimiter: delimiter of the table, which tells decimal commas from those between thousands.
     """
-    if all(map(_is_plain, cells)):
+    if all(number_in(cell) is not None for cell in cells):
         return NumberCells()
     values = [c for c in cells if not is_missing(c) and c.strip() not in DASHES]
     if (kind := _find(values, delimiter)) is not None:

@@ -21,6 +21,7 @@ from odt.datasets.table_text import (
     SPELLED,
     Row,
     as_text,
+    distinct_names,
     find_delimiter,
     find_header,
     rows_of,
@@ -72,7 +73,7 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
     names = [table.names[k] for k in table.layout.labels]
     table.notes += notes
     source = table_source(path, table, table.targets, names, table_options)
-    if options.like or not class_is_target or not source.classes:
+    if options.like or not class_is_target or not source.classes or naming.pattern:
         return source
     by_file = classes == [PurePosixPath(name).stem for name in files]
     note = (
@@ -81,8 +82,6 @@ def open_folder(path: Path, options: TableOptions, naming: Naming) -> Source:
     )
     if by_file and len(source.classes) > USUAL_CLASSES:
         note += " If several files are of one class, give `label_pattern=`."
-    if naming.pattern:
-        return source
     return replace(source, notes=(*source.notes, note))
 
 
@@ -190,9 +189,8 @@ class _Rows:
         return names, is_header
 
     def _check_names(self, name: str, cells: list[str]) -> None:
-        names = [cell.strip() for cell in cells][: len(self.names)]
-        plain = [n.split(".")[0] for n in self.names]
-        if names != self.names and [n.split(".")[0] for n in names] != plain:
+        names = distinct_names(cells)[: len(self.names)]
+        if names != self.names:
             first = self._tree.where(self._files[0])
             raise DataError(
                 f"{self._tree.where(name)}: must have the columns of {first}, "

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from odt.core.storage.reading import listed, printable
-from odt.datasets.table_cells import is_number
+from odt.datasets.table_cells import is_missing, is_number, number_in
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
@@ -34,17 +34,18 @@ def read_targets(
         regression: whether targets are values; None to decide by the cells.
 
     Raises:
-        DataError: if the cells are neither classes nor values.
+        DataError: if the cells are neither classes nor values, or a target is missing.
     """
     if len(names) == 1:
         target, classes = _read_column(path, [row[0] for row in cells], header_classes, regression)
         return target, classes, bool(classes)
-    for row in cells:
-        if not all(map(is_number, row)):
+    numbers = [[number_in(c) for c in row] for row in cells]
+    for row, numbers_of_row in zip(cells, numbers, strict=True):
+        if None in numbers_of_row:
             raise DataError(
                 f"{path}: several target columns must hold numbers, but got {listed(row)}."
             )
-    values = np.array([[float(c) for c in row] for row in cells])
+    values = np.array(numbers, np.float64)
     _check_finite(path, values)
     if not regression and is_one_hot(values):
         return values.argmax(axis=1).astype(np.int32), tuple(names), True
@@ -85,10 +86,11 @@ def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> A
         DataError: for a class that the training data do not have.
     """
     numbers = {name: k for k, name in enumerate(classes)}
-    by_value = {float(name): k for name, k in numbers.items() if is_number(name)}
+    by_value = {number_in(name): k for name, k in numbers.items()}
+    by_value.pop(None, None)
     rows = []
     for cell in cells:
-        k = numbers.get(cell, by_value.get(float(cell)) if is_number(cell) else None)
+        k = numbers.get(cell, by_value.get(number_in(cell)))
         if k is None:
             raise DataError(f"{path}: classes must be {listed(classes)}, but got {cell}.")
         rows.append(k)
@@ -105,13 +107,16 @@ def _read_column(
     path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
 ) -> tuple[Array, tuple[str, ...]]:
     """Returns class numbers and class names, or values and no names, of one target column."""
-    numeric = all(is_number(c) for c in cells)
-    values = np.array([float(c) for c in cells]) if numeric else None
+    numbers = [number_in(c) for c in cells]
+    if "" in cells or (None in numbers and all(map(is_number, cells))):
+        missing = next(c for c in cells if is_missing(c))
+        raise DataError(f"{path}: each sample must have a target, but one has '{missing}'.")
+    values = None if None in numbers else np.array(numbers, np.float64)
     if regression is None:
         regression = values is not None and bool((values != np.rint(values)).any())
     if regression:
         if values is None:
-            word = printable(next(c for c in cells if not is_number(c)), 40)
+            word = printable(cells[numbers.index(None)], 40)
             raise DataError(f"{path}: a target for regression must be a number, but got '{word}'.")
         _check_finite(path, values)
         return values.astype(np.float32), ()

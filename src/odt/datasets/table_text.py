@@ -150,7 +150,7 @@ def find_header(
     if has_header is None and second is not None and _counts(first, second):
         return [str(k) for k in range(len(second))], tuple(first[2:]), True
     if has_header or (has_header is None and _is_header(first, head)):
-        return _distinct(_without_end(first, head)), (), True
+        return distinct_names(_without_end(first, head)), (), True
     return [str(k) for k in range(len(_without_end(first, head)))], (), False
 
 
@@ -164,7 +164,7 @@ def _without_end(first: list[str], head: Sequence[list[str]]) -> list[str]:
     return names
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str]) -> list[str]:
     """Returns names without blanks around them, repeated ones with a number, as in pandas."""
     distinct: list[str] = []
     for name in map(str.strip, names):
@@ -206,7 +206,7 @@ def _is_header(first: list[str], head: Sequence[list[str]]) -> bool:
 def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> list[int]:
     """Returns the positions of columns: a name, a number, a range as 20-29, or several with commas.
 
-    Numbers count from 0, negative ones from the end.
+    Numbers count from 0, negative ones from the end. A column that comes twice has one position.
 
     Raises:
         DataError: if there is no such column.
@@ -215,7 +215,7 @@ def find_columns(path: Path, names: Sequence[str], text: str, field: str) -> lis
         return [names.index(text)]
     if "," in text:
         parts = [find_columns(path, names, part.strip(), field) for part in text.split(",")]
-        return [k for part in parts for k in part]
+        return [*dict.fromkeys(k for part in parts for k in part)]
     span = RANGE.fullmatch(text)
     try:
         first, last = map(int, span.groups()) if span else (int(text),) * 2

@@ -23,6 +23,7 @@ from odt.datasets.class_folders import SPLITS as FOLDERS
 from odt.datasets.table_cells import (
     COMMA,
     PLAIN,
+    BooleanCells,
     Cells,
     NumberCells,
     VectorCells,
@@ -206,8 +207,14 @@ class Table:
 def read_table(path: Path, options: TableOptions, only_targets: bool = False) -> Table:
     """Reads all cells of a table.
 
+    Args:
+        path: the table, optionally compressed.
+        options: options for reading it.
+        only_targets: whether the target may be the only column.
+
     Raises:
-        DataError: for a cell that cannot be used, with its line and column.
+        DataError: if the table is empty or has no such columns, or for cells that cannot be used,
+            with their lines and columns.
     """
     with reading(str(path), "must be a table of text"), closing(unpacked(path)) as data:
         text = as_text(data)
@@ -233,13 +240,12 @@ def parse_table(
     delimiter: str = ",",
     where: Callable[[int], str] = "line {}".format,
 ) -> Table:
-    """Reads a table from its rows; arguments and errors as of `read_table`.
+    """Reads a table from its rows; errors as of `read_table`.
 
     Args:
         path: the table, for messages.
         rows: its rows, of which the first may hold names.
-        options: options for reading it.
-        only_targets: whether the target may be the only column.
+        options, only_targets: as of `read_table`.
         delimiter: delimiter of its cells.
         where: number of a line → its name in messages.
     """
@@ -257,8 +263,8 @@ def parse_table(
         rows = chain([first], rows)
     rows_of_head = [_cut(cells, len(names)) for _, cells in head]
     whole_rows = [cells for cells in rows_of_head if len(cells) == len(names)]
-    table = Table(names, Layout((), (), (), {}), is_header, classes, where=where)
-    table.has_header = is_header and not classes
+    has_names = is_header and not classes
+    table = Table(names, Layout((), (), (), {}), has_names, classes, where=where)
     if titles:
         table.notes.append(f"note: {path}: lines above the table are left out: {titles}.")
     if options.like:
@@ -571,6 +577,8 @@ class _Faults:
         content = "numbers"
         if k == self._table.layout.split:
             content = f"names of splits, one of {listed(SPLITS)},"
+        elif isinstance(cells, BooleanCells):
+            content = "yes or no, or 1 or 0,"
         elif isinstance(cells, VectorCells):
             content = f"{cells.width} numbers in each cell"
         shown = printable(bad.cell, 40)
