@@ -110,6 +110,18 @@ def test_flip_and_shift_do_what_they_say() -> None:
         for k in range(300)
     }
     assert places == {(r, c) for r in range(2, 7) for c in range(2, 7)}
+    gray = Augmentation(shift=2, crop=0.3)  # the same of an image without an axis of channels
+    for k in range(5):
+        moved, alike = (gray.move(x, np.random.default_rng(k)) for x in (one, one[..., 0]))
+        assert np.array_equal(moved[..., 0], alike)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_channels_are_resized_alone(channels: int) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (12, 10, channels), np.uint8)
+    resized = Resize(6, 5).apply(x)
+    assert resized.dtype == np.uint8
+    assert np.abs(resized - Resize(6, 5).apply(x.astype(np.float32))).max() <= 1
 
 
 def test_whole_dtypes_take_no_fractions() -> None:

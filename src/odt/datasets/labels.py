@@ -1,6 +1,7 @@
 """Renames, merges, orders and completes classes."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -29,25 +30,36 @@ def parse_label_map(text: str) -> dict[str, str]:
     """Parses `cat=pet,dog=pet`, or reads a JSON file with such pairs.
 
     Raises:
-        OptionError: if the text is neither.
+        OptionError: if the text is neither, or renames a class twice.
         DataError: if the file cannot be read.
     """
     if text.endswith(".json"):
         data = read_input(text, "a JSON file")
         with reading(text, "must be JSON"):
             content = json.loads(data.decode())
-        if not isinstance(content, dict):
-            raise DataError(f"{text}: must be a JSON object of class names, but is not an object.")
+        names = content.values() if isinstance(content, dict) else (None,)
+        if not all(isinstance(name, str | int) for name in names):
+            raise DataError(f"{text}: must be a JSON object of class names, but is not.")
         return {str(k): str(v) for k, v in content.items()}
-    pairs = [item.partition("=") for item in text.split(",")]
+    pairs = [[part.strip() for part in item.partition("=")] for item in text.split(",")]
     if not all(equals and new for _, equals, new in pairs):
         raise OptionError("label_map", "must be OLD=NEW,…, or a JSON file", text)
+    counts = Counter(old for old, _, _ in pairs)
+    if twice := [old for old, count in counts.items() if count > 1]:
+        raise OptionError("label_map", "must rename each class once", f"{listed(twice)} twice")
     return {old: new for old, _, new in pairs}
 
 
 def class_names(text: str) -> tuple[str, ...]:
-    """Returns the names in a list that is separated by commas."""
-    return tuple(name.strip() for name in text.split(","))
+    """Returns the names in a list that is separated by commas.
+
+    Raises:
+        OptionError: for an empty name.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise OptionError("classes", "must be names separated by commas, none of them empty", text)
+    return names
 
 
 def relabel(source: Source, names: Mapping[str, str]) -> Source:

@@ -4,6 +4,7 @@ Pillow does the resizing: when it reduces an image, bilinear and area average ov
 unlike TensorFlow's bilinear without antialias.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,19 @@ def pillow() -> Any:
     return Image
 
 
-def _channels(x: Array) -> int:
+def _with_channels(x: Array) -> Array:
+    """Returns an image (H, W) or (H, W, C) as (H, W, C); raises DataError for other shapes."""
+    if x.ndim == 2:
+        return x[..., np.newaxis]
     if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4):
         raise DataError(f"an image must be (H, W, 1 … 4), but got {x.shape}")
-    return int(x.shape[2])
+    return x
 
 
 def to_gray(x: Array) -> Array:
     """Converts to one channel: luma of ITU-R 601-2, rounded as in Pillow."""
-    if _channels(x) < 3:
+    x = _with_channels(x)
+    if x.shape[2] < 3:
         return x[..., :1]
     if x.dtype != np.uint8:
         return np.asarray(x[..., :3] @ np.array([[0.299], [0.587], [0.114]], x.dtype))
@@ -54,7 +59,8 @@ def to_gray(x: Array) -> Array:
 
 def to_rgb(x: Array) -> Array:
     """Converts to three channels; transparency is dropped."""
-    return np.repeat(x[..., :1], 3, axis=2) if _channels(x) < 3 else x[..., :3]
+    x = _with_channels(x)
+    return np.repeat(x[..., :1], 3, axis=2) if x.shape[2] < 3 else x[..., :3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +87,7 @@ class Resize:
 
     def apply(self, x: Array) -> Array:
         """Resizes an image (H, W) or (H, W, C) to (height, width, C)."""
-        if x.ndim == 2:
-            x = x[..., None]
-        _channels(x)
+        x = _with_channels(x)
         h, w = x.shape[:2]
         height, width = self.height, self.width
         if (h, w) == (height, width):
@@ -123,13 +127,13 @@ class Resize:
         """Returns an image (H, W, C), or the part of it in a box, in another size."""
         image = pillow()
         resample = self._resample()
-        if x.dtype == np.uint8:
-            flat = x[..., 0] if x.shape[2] == 1 else x
-            result = np.asarray(image.fromarray(flat).resize((width, height), resample, box))
-            return result.reshape(height, width, x.shape[2])
+        if x.dtype == np.uint8 and x.shape[2] == 3:
+            return np.asarray(image.fromarray(x).resize((width, height), resample, box))
+        # Each channel alone: Pillow would weight those of two or four by the last, as transparency.
+        dtype = np.uint8 if x.dtype == np.uint8 else np.float32
         planes = [
             np.asarray(image.fromarray(plane).resize((width, height), resample, box))
-            for plane in np.ascontiguousarray(np.moveaxis(x, 2, 0), np.float32)
+            for plane in np.ascontiguousarray(np.moveaxis(x, 2, 0), dtype)
         ]
         return np.stack(planes, axis=2)
 
@@ -231,7 +235,8 @@ class Augmentation:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.factor < 2 or self.shift < 0 or not 0 <= self.crop < 1 or self.noise < 0:
+        fits = 0 <= self.shift <= MAX_PIXELS and 0 <= self.crop < 1 and 0 <= self.noise < math.inf
+        if self.factor < 2 or not fits:
             raise OptionError(
                 "augment, augment_factor",
                 "must be flip, shift=PIXELS, crop=FRACTION below 1, noise=STD, and at least 2",
@@ -239,10 +244,10 @@ class Augmentation:
             )
 
     def move(self, x: Array, random: np.random.Generator, boxes: Array | None = None) -> Array:
-        """Crops, flips and shifts a sample at random.
+        """Crops, flips and shifts a sample at random; its shape stays.
 
         Args:
-            x: the sample.
+            x: an image (H, W, C), or (H, W) of bytes; with a shift alone also a series (steps, …).
             random: source of random numbers.
             boxes: boxes (M, 5) in the sample, which are moved in place; None for none.
         """
@@ -252,13 +257,13 @@ class Augmentation:
             keep = 1 - random.uniform(0, self.crop)
             height, width = max(1, round(h * keep)), max(1, round(w * keep))
             top, left = random.integers(h - height + 1), random.integers(w - width + 1)
-            x = Resize(h, w).apply(x[top : top + height, left : left + width])
+            x = Resize(h, w).apply(x[top : top + height, left : left + width]).reshape(x.shape)
             movements.append(((h / height, -top / height), (w / width, -left / width)))
         if self.flip and random.random() < 0.5:
             x = x[:, ::-1]
             movements.append(((1, 0), (-1, 1)))
         if self.shift:
-            axes = 2 if x.ndim == 3 else 1
+            axes = 2 if x.ndim == 3 or (x.ndim == 2 and x.dtype == np.uint8) else 1
             sizes = x.shape[:axes]
             steps = random.integers(-self.shift, self.shift + 1, axes)
             steps = np.clip(steps, -np.array(sizes), sizes)
@@ -297,13 +302,15 @@ def parse_augmentation(text: str, factor: int) -> Augmentation | None:
     """Parses an augmentation such as `flip,shift=2,crop=0.1,noise=0.05`.
 
     Raises:
-        OptionError: for an unknown word or an invalid number.
+        OptionError: for an unknown word, a word that comes twice, or an invalid number.
     """
     if not text:
         return None
     options: dict[str, Any] = {}
     for item in text.split(","):
         name, _, value = item.partition("=")
+        if name in options:
+            raise OptionError("augment", "must have each word once", f"{name} twice")
         try:
             if name == "flip" and not value:
                 options[name] = True

@@ -4,6 +4,7 @@ The order is fixed: 1 missing values · 2 color · 3 augmentation · 4 resize ·
 std · 7 noise · 8 axes and shape · 9 dtype; then the target.
 """
 
+import math
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -321,12 +322,15 @@ def _convert(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def numbers(text: str, field: str) -> tuple[float, ...]:
-    """Parses numbers separated by commas.
+    """Parses finite numbers separated by commas.
 
     Raises:
         OptionError: if the text is not such a list.
     """
     try:
-        return tuple(float(n) for n in text.split(",")) if text else ()
+        values = tuple(float(n) for n in text.split(",")) if text else ()
     except ValueError:
-        raise OptionError(field, "must be numbers separated by commas", text) from None
+        values = (math.nan,)
+    if not all(map(math.isfinite, values)):
+        raise OptionError(field, "must be finite numbers separated by commas", text)
+    return values
