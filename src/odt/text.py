@@ -55,7 +55,7 @@ def plural(count: int, one: str, several: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """Formats a time: 8.3s, 4m10s, 1h05m."""
-    if seconds < 60:
+    if seconds < 59.95:  # which has one decimal; above, 60.0s
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -66,10 +66,10 @@ def size(nbytes: int) -> str:
     """Formats a number of bytes: 812 B, 1.6 kB, 14 MB."""
     value, unit = float(nbytes), "B"
     for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
+        if value < 999.5:  # not 1000 kB, which is 1.0 MB
             break
         value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 9.95 else f"{value:.1f} {unit}"
 
 
 def parse_size(text: str) -> int | None:

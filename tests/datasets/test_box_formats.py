@@ -79,7 +79,11 @@ def test_coco_leaves_out_crowds_and_polygons_alone() -> None:
     [
         (lambda c: c["annotations"][0].update(image_id=5), "annotation 0: must have an image_id"),
         (lambda c: c["annotations"][0].update(category_id=5), "must have a category_id of categ"),
-        (lambda c: c["annotations"][0].update(category_id=[]), "must be in the format of COCO"),
+        (
+            lambda c: c["annotations"][0].update(category_id=[]),
+            "category_id of categories, but has",
+        ),
+        (lambda c: c["images"][0].update(id=[1]), "images must have an id each, but got [1]"),
         (lambda c: c["annotations"][0].update(bbox=[1, 2, 3]), "must have four finite coordinates"),
         (lambda c: c["annotations"][0].update(bbox=[1, 2, 3, 1e999]), "must have four finite"),
         (lambda c: c["annotations"][0].update(bbox=[1, 2, 3, 10**400]), "must have four finite"),

@@ -2,7 +2,7 @@
 
 A template is a program of Jinja in the metadata of a model. odt runs none: it knows the form that
 writes each message as <|im_start|>ROLE, a new line, the content, <|im_end|> and a new line, with or
-without a message of the system that comes first if a chat has none.
+without a default system message for chats that have none.
 """
 
 import re
@@ -18,7 +18,7 @@ START, END = "<|im_start|>", "<|im_end|>"
 ANSWER = "assistant"
 ROLES = ("system", "user", ANSWER)
 TEMPLATE = "tokenizer.chat_template"
-# A text in quotes: of ChatML, which comes first if a chat has no message of the system.
+# The default system message, in ChatML and in quotes.
 _DEFAULT = r"(?:'(?P<single>[^'\\]*)'|\"(?P<double>[^\"\\]*)\")"
 
 
@@ -61,13 +61,13 @@ class ChatML:
     """The template ChatML.
 
     Attributes:
-        system: content of the message of the system for chats without one; empty for none.
+        system: content of the default system message; empty for none.
     """
 
     system: str = ""
 
     def complete(self, messages: Sequence[Message]) -> list[Message]:
-        """Returns the messages of a chat with that of the system."""
+        """Returns the messages of a chat, after the default system message if it has none."""
         if self.system and messages[0].role != "system":
             return [Message("system", self.system), *messages]
         return [*messages]

@@ -41,8 +41,8 @@ def write_sheet(
         boxes: boxes to draw on each sample; empty for none.
 
     Raises:
-        DataError: if Pillow is not installed, a sample is neither an image nor a curve, or the file
-            cannot be written.
+        MissingPackageError: if Pillow is not installed.
+        DataError: if a sample cannot be read, or the file cannot be written.
     """
     image = pillow()
     from PIL import ImageDraw

@@ -103,16 +103,22 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
 
 
 def _check(downloaded: Path, path: Path, file: Remote) -> None:
+    """Raises DataError if a file does not have its checksum; deletes it if it is incomplete.
+
+    Args:
+        downloaded: the file, which is `path`, or is renamed to it afterwards.
+        path: the file in messages.
+        file: its published checksum.
+    """
     with open_input(downloaded) as f:
         digest = hashlib.file_digest(f, "md5").hexdigest()
     if digest == file.md5:
         return
+    remedy = "Delete it and download it again, or leave `download=True` out to use it unchanged."
     if downloaded != path:
         downloaded.unlink()  # the next attempt must not resume from it
-    raise DataError(
-        f"{path}: must have the published md5 {file.md5}, but got {digest}. "
-        "Delete it and download it again, or leave `download=True` out to use it unchanged."
-    )
+        remedy = f"It is deleted: try again, or put {file.name} into {path.parent} yourself."
+    raise DataError(f"{path}: must have the published md5 {file.md5}, but got {digest}. {remedy}")
 
 
 def _reason(e: Exception) -> str:

@@ -95,14 +95,13 @@ class ModelSignature:
         count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
         if count != width:
             noun = "classes" if classes else "values"
-            hint = ""
+            hint = ", or merge classes with `label_map=`" if classes else ""
             if 0 < classes < width:
-                hint = " If they are some of its classes, list all: `classes=NAME,NAME,…`."
+                hint += ". If they are some of its classes, list all: `classes=NAME,NAME,…`"
             raise DataError(
                 f"{self.path}: its output has {width} values, but {name} has {count} "
                 f"{noun}. Give the model an output of {count}: "
-                f"odt replace-head {self.path} `classes={count}`, or merge classes with "
-                f"`label_map=`.{hint}"
+                f"odt replace-head {self.path} `classes={count}`{hint}."
             )
 
 

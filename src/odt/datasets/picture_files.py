@@ -35,7 +35,9 @@ def decode_picture(data: bytes, resize: Resize | None = None) -> tuple[Array, tu
         The image, and what was left out of it.
 
     Raises:
-        DataError: if the file is damaged, too large, or has more than 8 bits per channel.
+        DataError: if the file is damaged, too large, or has more than 8 bits per channel, or the
+            package that reads HEIC is missing.
+        MissingPackageError: if Pillow is not installed.
     """
     with opened_picture("", "must be a valid image", data) as p:
         guard("", len(data), 3 * p.width * p.height, most=MAX_FLAT)
@@ -55,8 +57,9 @@ def opened_picture(where: str, rule: str, data: bytes) -> Iterator[Any]:
         data: bytes of the file.
 
     Raises:
-        DataError: if the bytes are no image, or a package that reads them is missing; also for
+        DataError: if the bytes are no image, or the package that reads HEIC is missing; also for
             exceptions in the `with` block.
+        MissingPackageError: if Pillow is not installed.
     """
     image = pillow()
     with reading(where, rule), image.open(io.BytesIO(data), formats=_formats(data)) as picture:
@@ -64,7 +67,7 @@ def opened_picture(where: str, rule: str, data: bytes) -> Iterator[Any]:
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
-    """The formats that a file may have, by its first bytes."""
+    """Returns the formats that a file may have, by its first bytes."""
     if data[4:8] != b"ftyp":
         return FORMATS
     if data[8:12] in AVIF_BRANDS:

@@ -90,7 +90,9 @@ def resample(
 
 @cache
 def _window() -> tuple[Array, Array]:
-    """Returns the Kaiser window from its middle to its end; linear interpolation errs below 1e-8.
+    """Computes the Kaiser window from its middle to its end.
+
+    It has so many points that linear interpolation between them is right to 1e-8 of the middle.
 
     Returns:
         Distances from the middle, 0 … 1, and the values there.

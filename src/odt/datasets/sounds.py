@@ -73,13 +73,15 @@ class Sound:
         if self.mfcc > self.mel:
             rule = "must be at most `mel=`, the number of bands"
             raise OptionError("mfcc", rule, f"{self.mfcc} of {self.mel} bands")
-        if min(self.frame, self.hop) < 1:
-            raise OptionError("frame, hop", "must be above 0", f"{self.frame} and {self.hop}")
-        if self.frame > MAX_FRAME:
-            raise OptionError("frame", f"must be at most {MAX_FRAME} samples", self.frame)
-        if not 0 <= self.mfcc <= self.mel <= MAX_BANDS or self.frames < 0:
-            numbers = f"{self.mel} and {self.mfcc}, {self.frames} frames"
+        if not 2 <= self.frame <= MAX_FRAME:  # a window of one sample has no shape
+            raise OptionError("frame", f"must be 2 … {MAX_FRAME} samples", self.frame)
+        if self.hop < 1:
+            raise OptionError("hop", "must be above 0", self.hop)
+        if not 0 <= self.mfcc <= self.mel <= MAX_BANDS:
+            numbers = f"{self.mel} and {self.mfcc}"
             raise OptionError("mel, mfcc", f"must be from 0 to {MAX_BANDS} bands", numbers)
+        if self.frames < 0:
+            raise OptionError("frames", "must be 0 or more", self.frames)
         if not 0 <= self.seconds <= MAX_SECONDS:
             raise OptionError("seconds", f"must be 0 … {MAX_SECONDS}", f"{self.seconds:g}")
         if not 0 <= self.rate <= MAX_RATE:
@@ -87,6 +89,8 @@ class Sound:
         if self.rate * self.seconds > MAX_SAMPLES:
             long = f"{self.rate * self.seconds:.0f}"
             raise OptionError("seconds, rate", f"must give at most {MAX_SAMPLES} samples", long)
+        if 0 < self.rate * self.seconds <= 0.5:
+            raise OptionError("seconds, rate", "must give at least one sample", "none")
 
     def decode(self, data: bytes) -> tuple[Array, tuple[Remark, ...]]:
         """Decodes a file to float32 (samples,), (frames, bands) or (frames, MFCCs).

@@ -19,8 +19,10 @@ class Opening:
 
     Attributes:
         text: path, module:function, tfds:NAME or hf:NAME.
+        format: name of its format; auto to find it.
         targets: path of a second file with the targets.
         data_dir: folder of data for TensorFlow Datasets and Hugging Face.
+        table, arrays, sound: how tables, files of arrays and sounds are read.
         skip: whether to leave out files and lines that cannot be used.
         resize: resizing of images, if no other step precedes it.
         naming: how the classes of files are found.

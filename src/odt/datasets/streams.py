@@ -18,7 +18,7 @@ import numpy as np
 
 from odt.core.storage.reading import listed, printable, reason
 from odt.datasets.source import EndOfSamplesError, Kind, Part, Sample, Source
-from odt.errors import DataError
+from odt.errors import DataError, MissingPackageError
 from odt.kernels.rows.opdef import Array
 
 IMAGE_KEYS = ("image", "img", "images", "x", "input")
@@ -147,12 +147,13 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
     """Opens a data set of TensorFlow Datasets.
 
     Raises:
-        DataError: if that package is not installed, or has no such data set.
+        DataError: if it has no such data set.
+        MissingPackageError: if that package is not installed.
     """
     try:
         import tensorflow_datasets as tfds
     except ImportError as e:
-        raise DataError(
+        raise MissingPackageError(
             f"{name}: odt has no data set of this name, and TensorFlow Datasets, which may have "
             "it, is not installed. List odt's with `show_datasets=True`, give your own data with "
             "`source=`, or install it: pip install 'odt[tfds]'."
@@ -190,12 +191,13 @@ def open_hugging_face(name: str, data_dir: str | None) -> Source:
     """Opens a data set of Hugging Face's `datasets`.
 
     Raises:
-        DataError: if that package is not installed, or has no such data set.
+        DataError: if it has no such data set.
+        MissingPackageError: if that package is not installed.
     """
     try:
         import datasets
     except ImportError as e:
-        raise DataError(
+        raise MissingPackageError(
             f"{name}: this data set needs Hugging Face datasets, which is not installed. "
             "Install it: pip install 'odt[huggingface]'."
         ) from e

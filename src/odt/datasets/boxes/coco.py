@@ -48,11 +48,11 @@ def _read(file: AnnotationFile, annotations: Annotations) -> None:
         photos[image["id"]] = photo
     for position, item in enumerate(items):
         row = f"annotation {printable(item.get('id', position))}"
-        image_id, category_id = item.get("image_id"), item.get("category_id")
+        image_id, category_id = _id(item.get("image_id")), _id(item.get("category_id"))
         if image_id not in photos:
             raise DataError(
                 f"{file.where}: {row}: must have an image_id of images, but has "
-                f"{printable(image_id)}."
+                f"{printable(item.get('image_id'))}."
             )
         _add(photos[image_id], row, names.get(category_id), item)
 
@@ -91,9 +91,14 @@ def _check_ids(
     for item in items:
         number = item.get("id")
         if type(number) not in types or number in seen:
-            got = f"{printable(number)} twice" if number in seen else printable(number)
+            got = f"{printable(number)} twice" if _id(number) in seen else printable(number)
             raise DataError(f"{file.where}: {name} must have an id each, but got {got}.")
         seen.add(number)
+
+
+def _id(value: object) -> object:
+    """Returns a value of JSON if it may be an id; None for a list or an object."""
+    return None if isinstance(value, list | dict) else value
 
 
 FORMAT = BoxFormat("coco", "COCO", (".json",), _fits, _read)

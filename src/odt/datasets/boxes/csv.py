@@ -3,6 +3,7 @@
 Columns have pixels, as in tutorials of TensorFlow's detectors, or fractions, as in Open Images.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from odt.core.storage.reading import listed
@@ -39,7 +40,7 @@ def _columns(first: Sequence[str]) -> Mapping[str, int] | None:
     if len(first) == WIDTH and first[0].strip().upper() in SETS:
         return MODEL_MAKER
     places: dict[str, int] = {}
-    names = [name.strip().lower().replace("_", "").replace("-", "") for name in first]
+    names = [re.sub(r"[\s_-]", "", name).lower() for name in first]
     for role, spellings in COLUMNS.items():
         place = next((names.index(name) for name in spellings if name in names), None)
         if place is not None:
