@@ -196,7 +196,7 @@ def signature(value: Any) -> str:
     try:
         text = public_names(str(inspect.signature(value)))
         package = "odt." if not value.__module__.startswith("odt.compat") else ""
-        text = re.sub(r"-> '(\w+)'$", rf"-> {package}\1", text)  # the name of a later class
+        text = re.sub(r"(: |-> )'([A-Z]\w+)'", rf"\1{package}\2", text)  # names of later classes
     except (TypeError, ValueError):
         return ""
     return text.partition(" -> ")[0] if inspect.isclass(value) else text
@@ -214,6 +214,8 @@ def public_names(text: str) -> str:
     text = re.sub(r"\bOptional\[(Literal\[[^]]*\])\]", r"\1 | None", text.replace("typing.", ""))
     text = text.replace("pathlib._local.", "pathlib.")  # as Python 3.13 says
     text = re.sub(r"\b(?:collections\.abc|os)\.(?=[A-Z])", "", text)
+    text = text.replace("'np.random.Generator'", "numpy.random.Generator")
+    text = re.sub(r"<class '(\w+)'>", r"\1", text.replace("<factory>", "{}"))
     return re.sub(r"\bodt(?:\.[a-z_]+)+\.(\w+)", public, text)
 
 

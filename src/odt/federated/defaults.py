@@ -14,11 +14,11 @@ SGD_ONLY = ("optimizer", "learning_rate", "clip_norm")  # defaults that suit no 
 def new_trainer(model: Any, **options: Any) -> Trainer:
     """Returns a trainer with the defaults of federations: SGD, batch size 8, clipped gradients.
 
-    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. SGD, because Adam
-    makes steps of the same size for any gradient: clients with few classes, whose gradients are
-    soon small, would move as far as the others. Small batches, because they make more steps
-    between two averages. The weights have no moving average, because the server averages those of
-    the last step.
+    SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. Adam would make
+    steps of the same size for any gradient, so that clients with few classes, whose gradients soon
+    become small, would move as far as the others. Small batches make more steps between two
+    averages. The weights have no moving average, because the server averages those of the last
+    step.
 
     Args:
         model: a model or the path of its file. Training info in the file replaces the defaults.

@@ -119,7 +119,7 @@ class Module(Closing):
         return tuple(map(OrtValue, results)) if wrap else results
 
     def train(self, mode: bool = True) -> "Module":
-        """Makes calls training steps.
+        """Makes each call a training step.
 
         Args:
             mode: False makes them evaluation steps.
@@ -131,7 +131,7 @@ class Module(Closing):
         return self
 
     def eval(self) -> "Module":
-        """Makes calls evaluation steps.
+        """Makes each call an evaluation step.
 
         Returns:
             The module.

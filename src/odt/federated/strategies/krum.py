@@ -18,7 +18,7 @@ class Krum(Strategy):
     """The tensors of one client, chosen by its distance to the others.
 
     Args:
-        malicious: number f of clients that may send anything.
+        malicious: number f of clients that may send wrong values.
     """
 
     def __init__(self, malicious: int = 0) -> None:
