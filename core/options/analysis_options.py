@@ -8,8 +8,8 @@ PLAN_OPTIONS = table(
         None,
         Whole(1),
         OTHER,
-        "Number of samples of the run, for training and validation, or of those to use: for the "
-        "time of the run and the memory of `cache_frozen=`.",
+        "Number of samples of the run, for training and validation together; only the first N of "
+        "data files are used. Time and the memory of `cache_frozen=` depend on it.",
         metavar="N",
         common=True,
     ),
