@@ -106,7 +106,8 @@ def class_weights(
     if not isinstance(weights, str):
         return tuple(sorted((int(label), float(weight)) for label, weight in weights.items()))
     of_training = labels[np.asarray(training)]
-    values, counts = np.unique(of_training[of_training >= 0], return_counts=True)
+    is_class = (of_training >= 0) & (of_training < classes)
+    values, counts = np.unique(of_training[is_class], return_counts=True)
     balanced = counts.sum() / (len(values) * counts)
     return tuple(zip(values.tolist(), balanced.tolist(), strict=True))
 
@@ -119,13 +120,16 @@ def weigh_classes(
     Args:
         weights: weights of all samples, which are not changed; None for 1.
         classes: weights of classes.
-        labels: class of each sample.
+        labels: class of each sample. The weights of others stay, such as of labels that are
+            ignored, and of wrong ones, which are refused as they are read.
         training: numbers of the training samples; validation is not weighted by classes.
     """
     numbers = np.asarray(training)
     weighted = np.ones(len(labels), WEIGHT.dtype) if weights is None else weights.copy()
-    table = np.ones(int(max(labels.max(), *(c for c, _ in classes))) + 1, WEIGHT.dtype)
+    table = np.ones(max((label for label, _ in classes), default=0) + 1, WEIGHT.dtype)
     for label, weight in classes:
         table[label] = weight
-    weighted[numbers] *= table[labels[numbers]]
+    of_training = labels[numbers]
+    has_weight = (of_training >= 0) & (of_training < len(table))
+    weighted[numbers] *= np.where(has_weight, table[of_training.clip(0, len(table) - 1)], 1)
     return weighted

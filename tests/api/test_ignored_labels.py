@@ -218,6 +218,18 @@ def test_balanced_classes_leave_ignored_labels_out(models: dict[str, Path]) -> N
         assert_close(parameters(t), updated(before, x, y, balanced[y]))
 
 
+@pytest.mark.parametrize("bad", [-100, 2**31 - 1])
+@pytest.mark.parametrize("weights", ["balanced", {0: 2.0}])
+def test_weights_of_classes_leave_wrong_labels_to_their_check(
+    models: dict[str, Path], weights: Any, bad: int
+) -> None:
+    x, y = inputs("one"), labels("one")
+    y[4] = bad
+    rule = f"sample 4: labels must be 0 … 4, or -1 to ignore one, but got {bad}"
+    with trainer(models["one"]) as t, pytest.raises(odt.OdtError, match=rule):
+        t.fit(x, y, class_weight=weights)
+
+
 @pytest.mark.parametrize(("bad", "got"), [(-2, "-2"), (K, "5")])
 def test_other_labels_are_refused(models: dict[str, Path], bad: int, got: str) -> None:
     x, y = inputs("several"), labels("several")
