@@ -6,8 +6,10 @@ checkpoint has their names and types alone.
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import chain
 
 import numpy as np
 
@@ -76,13 +78,17 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
     if state.get("has_external_data"):
         raise ModelError(f"{name}: a checkpoint must be one file, but got external data.")
     nominal = bool(state.get("is_nominal_state"))
-    trained, frozen = (
-        dict(_tensor(name, t, is_nominal=nominal) for t in state.get(key, []))
+    pairs = [
+        [_tensor(name, t, is_nominal=nominal) for t in state.get(key, [])]
         for key in ("requires_grad_params", "frozen_params")
-    )
-    both = sorted(trained.keys() & frozen.keys())
-    if both:
-        raise ModelError(f"{name}: each parameter must occur once, but got {printable(both[0])}.")
+    ]
+    counts = Counter(parameter for parameter, _ in chain(*pairs))
+    for parameter, count in counts.items():
+        if count > 1:
+            raise ModelError(
+                f"{name}: each parameter must occur once, but got {printable(parameter)} twice."
+            )
+    trained, frozen = map(dict, pairs)
     groups = tables.get("optimizer_groups", [])
     if len(groups) > 1:
         raise ModelError(f"{name}: there must be one group of parameters, but got {len(groups)}.")
@@ -98,6 +104,9 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
                 f"{name}: moments must have the shape of a trained parameter, but got "
                 f"{printable(parameter)} {[a.shape for a in arrays]}."
             )
+    step = group.get("step", 0)
+    if step < 0:
+        raise ModelError(f"{name}: step must be 0 or more, but got {step}. The file is damaged.")
     bag = tables.get("property_bag", {})
     properties: dict[str, Property] = {}
     for entry in (*bag.get("ints", []), *bag.get("floats", []), *bag.get("strings", [])):
@@ -109,7 +118,7 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
         trained,
         frozen,
         moments,
-        step=max(group.get("step", 0), 0),
+        step=step,
         learning_rate=group.get("initial_learning_rate", RATE),
         properties=properties,
         is_nominal=nominal,

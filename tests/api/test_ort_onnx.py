@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -728,3 +729,10 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
             refused -= 1
         refused += 1
     assert 500 < refused < 1500
+    for changes, rule in (
+        ({"step": -1}, "step must be 0 or more, but got -1"),
+        ({"frozen": whole.trained}, "each parameter must occur once, but got w twice"),
+    ):
+        write_ort_checkpoint(replace(whole, **changes), path)
+        with pytest.raises(odt.ModelError, match=rule):
+            read_ort_checkpoint(path)
