@@ -78,6 +78,7 @@ class BytePairs:
     ) -> None:
         self.tokens = tuple(tokens)
         self._numbers = {token: k for k, token in enumerate(tokens)}
+        # Of equal merges, the first one counts.
         self._ranks = {merge: k for k, merge in reversed([*enumerate(merges)])}
         self._pieces = PIECES[pieces]
         self.controls = {tokens[k]: k for k, t in enumerate(types) if t in (UNKNOWN, CONTROL)}

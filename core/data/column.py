@@ -211,7 +211,7 @@ def column_of(
             f"{rows.shape}. {_remedy(rows, spec, what)}",
             rows.shape,
         )
-    if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
+    if rows.dtype.newbyteorder("=") == spec.dtype and not scale:
         quantization = None  # rows are the tensor's integers already
     converts_floats = rows.dtype.kind == "f" and spec.dtype.kind in "iu"
     if quantization is None and not (

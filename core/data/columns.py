@@ -172,7 +172,11 @@ def _each(quantizations: Quantizations, specs: Sequence[TensorSpec]) -> Quantiza
 
 
 def _scale(path: str, arrays: Sequence[Rows]) -> str:
-    """Returns the scale in a file's sidecar, if the sidecar describes these arrays, else "none"."""
+    """Returns the scale in a file's sidecar; empty if there is none.
+
+    Raises:
+        DataError: if the sidecar describes other arrays.
+    """
     sidecar = read_sidecar(path)
     if sidecar is None or not sidecar.scale:
         return ""

@@ -37,7 +37,7 @@ class Sidecar:
         classes: class names by label; empty if there are none.
         sha256: SHA-256 of the data file, in hexadecimal.
         recipe: source, preprocessing, split, counts: plain JSON values.
-        scale: one of SCALES, applied when the integers are read as floats; or "none".
+        scale: one of SCALES, applied when the integers are read as floats; empty for none.
     """
 
     tensors: tuple[TensorSpec, ...]

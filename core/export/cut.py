@@ -16,7 +16,6 @@ import numpy as np
 from odt.core.export.exporter import export_model
 from odt.core.export.model_tables import packed_model
 from odt.core.export.partial_tables import PartialTables
-from odt.core.export.read_back import is_same_quantization
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
@@ -24,7 +23,7 @@ from odt.core.lowering.normalize.inline import apply_masks, constant_variables, 
 from odt.core.model.dequantize import DequantizedGraph, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.model import Model
-from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.quantization_rules import has_quantized_activations, is_same_quantization
 from odt.core.model.record import ENTRY as RECORD
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import HANDLE

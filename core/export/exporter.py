@@ -22,7 +22,6 @@ from odt.core.export.read_back import (
     PageReader,
     bits_of,
     have_same_bits,
-    is_same_quantization,
     stored_entry,
 )
 from odt.core.export.record_metadata import record_entries
@@ -52,6 +51,7 @@ from odt.core.lowering.streaming.unroll import one_step
 from odt.core.model.graph import Tensor
 from odt.core.model.model import ONNX, Model
 from odt.core.model.packed_integers import int2_filters
+from odt.core.model.quantization_rules import is_same_quantization
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.core.storage.atomic_files import write_atomically

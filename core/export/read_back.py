@@ -9,6 +9,7 @@ from odt.core.formats.reader import read_model
 from odt.core.lowering.normalize.inline import inline
 from odt.core.model.graph import Node
 from odt.core.model.model import Model
+from odt.core.model.quantization_rules import is_same_quantization
 from odt.core.recipe.interface import resized
 from odt.dataclass import dataclass
 from odt.errors import ModelError
@@ -112,14 +113,7 @@ def _kind(node: Node) -> tuple[object, ...]:
     return node.op, node.inputs, node.outputs, node.origin
 
 
-def is_same_quantization(a: Quantization | None, b: Quantization | None) -> bool:
-    """Whether two quantizations have the same scales and zero points, or both are None."""
-    if a is None or b is None:
-        return a is b
-    return _are_same(a.scale, b.scale) and _are_same(a.zero_point, b.zero_point)
-
-
-def _are_same(a: Array | None, b: Array | None, reader: PageReader | None = None) -> bool:
+def _are_same(a: Array | None, b: Array | None, reader: PageReader) -> bool:
     """Whether two arrays have the same bits, or both are None."""
     return a is b if a is None or b is None else have_same_bits(a, b, reader)
 

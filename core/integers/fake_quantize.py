@@ -24,7 +24,12 @@ from typing import Any
 import numpy as np
 
 from odt.core.integers.equalize import equalize, pairs
-from odt.core.integers.implied_activations import implied_activations, with_implied_activations
+from odt.core.integers.implied_activations import (
+    RELU,
+    RELU6,
+    implied_activations,
+    with_implied_activations,
+)
 from odt.core.integers.shared_ranges import KEEPING, SHARING, has_same_range, shared_ranges
 from odt.core.integers.stored_values import (
     bias_quantization,
@@ -61,7 +66,7 @@ from odt.kernels.registry import INTEGER, find_operator
 from odt.kernels.rows.opdef import TensorSpec
 
 # Ranges of the fused activations that a quantized range can stand for, by code of the schema.
-RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
+RELU_N1_TO_1 = 2
 CLAMPS = {RELU: (0.0, np.inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 # Operators without limit → smallest input by the limits of the output.
 LEAST: Mapping[str, Callable[[float, float], float]] = {

@@ -7,7 +7,7 @@ import numpy as np
 from odt.core.model.graph import Graph
 from odt.core.model.integer_operators import LSTM, PRESCRIBED
 from odt.core.model.model import Model
-from odt.core.model.quantization_rules import is_quantized_activation
+from odt.core.model.quantization_rules import is_quantized_activation, is_same_quantization
 from odt.kernels.rows.quantized_index import QUANTIZED
 
 # Operators whose outputs are values of their inputs, or 0.
@@ -19,13 +19,8 @@ SHARING = frozenset(op for op, row in QUANTIZED.items() if row.values != "comput
 def has_same_range(model: Model, graph: Graph, i: int, y: int) -> bool:
     """Whether two tensors have the same quantization."""
     a, b = (model.quantization.get(k) for k in (i, y))
-    return (
-        a is not None
-        and b is not None
-        and graph.tensors[i].spec.dtype == graph.tensors[y].spec.dtype
-        and np.array_equal(a.scale, b.scale)
-        and np.array_equal(a.zero_point, b.zero_point)
-    )
+    same_type = graph.tensors[i].spec.dtype == graph.tensors[y].spec.dtype
+    return a is not None and same_type and is_same_quantization(a, b)
 
 
 def shared_ranges(model: Model, graph: Graph, exact: Collection[int]) -> dict[int, tuple[int, ...]]:

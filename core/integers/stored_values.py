@@ -35,7 +35,8 @@ def stored_values(
         Values by tensor of the file, and the quantizations of those that are integers.
 
     Raises:
-        UnsupportedError: for weights beside float activations whose zero point is not 0.
+        UnsupportedError: for weights in blocks of GGML, and for those of hybrid operators whose
+            zero point is not 0.
     """
     graph = dequantized.graph
     values: dict[int, Array] = {}

@@ -243,8 +243,8 @@ def as_stored(
         Values by tensor of the file, and the quantizations of the tensors of integers.
 
     Raises:
-        UnsupportedError: for weights in blocks, and for those of hybrid operators whose zero point
-            is not 0.
+        UnsupportedError: for weights in blocks of GGML, and for those of hybrid operators whose
+            zero point is not 0.
     """
     values: dict[int, Array] = {}
     quantizations: dict[int, Quantization] = {}

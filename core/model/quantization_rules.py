@@ -68,6 +68,14 @@ def is_quantized_activation(graph: Graph, i: int) -> bool:
     return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
 
 
+def is_same_quantization(a: Quantization | None, b: Quantization | None) -> bool:
+    """Whether two quantizations have the same bits of scales and zero points, or both are None."""
+    if a is None or b is None:
+        return a is b
+    pairs = (a.scale, b.scale), (a.zero_point, b.zero_point)
+    return all(x.tobytes() == y.tobytes() for x, y in pairs)
+
+
 def check_constants(model: Model) -> None:
     """Checks the scales of constants of integers: one, or one for each entry of an axis or block.
 

@@ -78,11 +78,11 @@ class Augmentation:
         """Returns the error for an invalid value or shape."""
         return OptionError("augment", f"{self.word}: {rule}", got)
 
-    def check_value(self, value: float, least: float, most: float, unit: str = "") -> None:
-        """Checks a number; raises OptionError."""
+    def check_value(self, value: float, least: float, most: float) -> None:
+        """Checks that a number is above `least` and at most `most`; raises OptionError."""
         if not isinstance(value, int | float) or not least < value <= most:
             limits = f"above {least:g}" + (f", up to {most:g}" if most < math.inf else "")
-            raise self.refuse(f"its value must be {limits}{unit}", value)
+            raise self.refuse(f"its value must be {limits}", value)
 
 
 @dataclass(frozen=True)

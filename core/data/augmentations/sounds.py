@@ -48,7 +48,8 @@ class Gain(Augmentation):
         """Checks the value, and that samples are waveforms."""
         self.check_value(self.decibels, 0, MAX_DECIBELS)
         if len(shape) != 1:
-            raise self.refuse("needs waveforms (time); use brightness for spectrograms", shape)
+            rule = "needs waveforms (time); use brightness for spectrograms"
+            raise self.refuse(rule, tuple(shape))
 
     def apply(self, x: Array, rng: "np.random.Generator", facts: Facts) -> None:
         """Multiplies a waveform in place."""
