@@ -14,7 +14,7 @@ from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.graph_builder import node_of
 from odt.core.model.graph import ABSENT, Node
 from odt.errors import ShapeError
-from odt.kernels.geometry.recurrent_geometry import RELU, TANH
+from odt.kernels.geometry.activations import RELU, TANH
 
 MAX_STEPS = 512  # of a recurrent layer
 CURVES = {RELU: "RELU", TANH: "TANH"}

@@ -24,7 +24,8 @@ from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS
 from odt.errors import ModelError, ShapeError
-from odt.kernels.families.requantize import BOUNDS, QuantizedTensor
+from odt.kernels.families.requantize import QuantizedTensor
+from odt.kernels.geometry.activations import BOUNDS
 from odt.kernels.geometry.conv_geometry import number_of_groups
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization

@@ -34,7 +34,8 @@ from odt.kernels.families.recurrent import (
     times_sigmoid_slope,
     times_slope,
 )
-from odt.kernels.geometry.recurrent_geometry import TANH, GruAttrs
+from odt.kernels.geometry.activations import TANH
+from odt.kernels.geometry.recurrent_geometry import GruAttrs
 from odt.kernels.native import recurrent as compiled
 from odt.kernels.rows.opdef import (
     Arithmetic,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.errors import ShapeError
+from odt.errors import DataError, ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import (
@@ -30,15 +30,36 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
 
 
 def infer_any(attrs: Attrs, s: Specs) -> Specs:
-    """Infers y from inputs a and b."""
+    """Infers y from inputs a and b of one type."""
+    a, b = s["a"], s["b"]
+    if a.dtype != b.dtype:
+        raise ShapeError(f"a and b must have one type, but got a {a}, b {b}")
+    return {"y": TensorSpec(broadcast_shape(s), a.dtype)}
+
+
+def broadcast_shape(s: Specs) -> tuple[int, ...]:
+    """Returns the shape of y for inputs a and b.
+
+    Raises:
+        ShapeError: if they do not broadcast.
+    """
     a, b = s["a"], s["b"]
     try:
-        shape = np.broadcast_shapes(a.shape, b.shape)
+        return np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
-        shape = None
-    if shape is None or a.dtype != b.dtype:
-        raise ShapeError(f"a and b must match from the last axis on, but got a {a}, b {b}")
-    return {"y": TensorSpec(shape, a.dtype)}
+        raise ShapeError(
+            f"a and b must match from the last axis on, but got a {a}, b {b}"
+        ) from None
+
+
+def refuse_zeros(name: str) -> Callable[[Array], None]:
+    """Makes the check of an operator that integer divisors are not 0; it raises DataError."""
+
+    def check(b: Array) -> None:
+        if not np.all(b):
+            raise DataError(f"{name}: b must not be 0 among integers, but got 0")
+
+    return check
 
 
 def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:

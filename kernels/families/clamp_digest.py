@@ -3,14 +3,16 @@
 import numpy as np
 
 from odt.kernels.native import bitmask
-from odt.kernels.rows.opdef import Array, Attrs, Digest, Kernel, Specs, TensorSpec
+from odt.kernels.rows.opdef import TILE, Array, Attrs, Digest, Kernel, Specs, TensorSpec
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
-TILE = 16384  # elements packed or unpacked at a time, because NumPy allocates memory for them
 
 
 def unpack_bits(bits: Array, dy: Array, dx: Array) -> None:
-    """Computes dx = dy where the bit of an element is set, else 0; a byte holds eight elements."""
+    """Computes dx = dy where the bit of an element is set, else 0; a byte holds eight elements.
+
+    It unpacks a tile at a time, because NumPy allocates memory for the bytes.
+    """
     dy_flat, dx_flat = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
     for at in range(0, dy_flat.size, TILE):
         part = dy_flat[at : at + TILE]

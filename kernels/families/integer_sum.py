@@ -11,9 +11,8 @@ from math import frexp
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.errors import ShapeError
-from odt.kernels.families.binary import BINARY, mixes_samples
-from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
+from odt.kernels.families.binary import BINARY, broadcast_shape, mixes_samples
+from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import integer
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
@@ -48,22 +47,11 @@ def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
     return attrs
 
 
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
-
-
 def broadcast(dtype: Callable[[Attrs], np.dtype[np.generic]]) -> Callable[[Attrs, Specs], Specs]:
     """Makes `infer` of an operator whose inputs a and b broadcast."""
 
     def infer(attrs: Attrs, s: Specs) -> Specs:
-        a, b = s["a"], s["b"]
-        try:
-            shape = np.broadcast_shapes(a.shape, b.shape)
-        except ValueError:
-            raise ShapeError(
-                f"a and b must match from the last axis on, but got a {a}, b {b}"
-            ) from None
-        return {"y": TensorSpec(shape, dtype(attrs))}
+        return {"y": TensorSpec(broadcast_shape(s), dtype(attrs))}
 
     return infer
 

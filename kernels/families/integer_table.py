@@ -6,14 +6,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.requantize import Tensors
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import limits
 from odt.kernels.rows.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

@@ -28,8 +28,8 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
 
     def workspace(form: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
         def workspace(attrs: Attrs, specs: Specs) -> Specs:
-            narrowed = narrow(specs)
-            return {CHOSEN: narrowed["dy"], **form.workspace(attrs, narrowed)}
+            chosen = narrow(specs)
+            return {CHOSEN: chosen["dy"], **form.workspace(attrs, chosen)}
 
         return workspace
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.copies import Moves, zeros
-from odt.kernels.geometry.recurrent_geometry import BOUNDS, NONE, TANH
+from odt.kernels.geometry.activations import BOUNDS, NONE, TANH
 from odt.kernels.rows.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
 
 

@@ -13,20 +13,13 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
+from odt.kernels.geometry.activations import BOUNDS
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.rows.opdef import Array, Options
 
 GROUP, QUAD = 16, 4  # units and values of the depth side by side in weights: see src/integer.h
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 EXACT = {FLOAT32: 2**24, FLOAT64: 2**53}  # integers below this are exact
-
-# ActivationFunctionType of the schema → bounds of the real numbers
-BOUNDS = {
-    0: (-np.inf, np.inf),
-    1: (0, np.inf),
-    2: (-1, 1),
-    3: (0, 6),
-}
 
 
 @dataclass(frozen=True, slots=True)

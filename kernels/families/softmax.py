@@ -5,8 +5,6 @@ import numpy as np
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs
 from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
-SMALLEST = 1e-20  # lower limit of a probability before its logarithm, as in onert
-
 
 def saved_probabilities(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
     """Returns the specs of the saved values: p, if it is computed from logits."""

@@ -1,11 +1,7 @@
 """Attributes of recurrent operators, and the order of the gates of an LSTM."""
 
-from math import inf
-
 from odt.dataclass import dataclass
 
-NONE, RELU, RELU_N1_TO_1, RELU6, TANH = range(5)  # ActivationFunctionType in the schema
-BOUNDS = {NONE: (-inf, inf), RELU: (0.0, inf), RELU_N1_TO_1: (-1.0, 1.0), RELU6: (0.0, 6.0)}
 GATES = "fgoi"
 FORGET, CELL, OUTPUT, INPUT = range(4)
 

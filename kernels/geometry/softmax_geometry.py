@@ -7,6 +7,9 @@ from odt.dataclass import dataclass
 from odt.kernels.geometry.decoders import Decoder
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
+SMALLEST = 1e-20  # lower limit of a probability before its logarithm, as in onert
+TINY = 1e-30  # in focal losses: instead of 0 before a logarithm or as a divisor
+
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropyAttrs:

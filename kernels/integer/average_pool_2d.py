@@ -14,14 +14,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.pool import flops as pool_flops
-from odt.kernels.families.requantize import (
-    Rounding,
-    Tensors,
-    exact_float,
-    largest,
-    rounding,
-    sum_type,
-)
+from odt.kernels.families.requantize import Rounding, exact_float, largest, rounding, sum_type
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.pool_geometry import PoolAttrs, inverse_counts, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, fill_inside, windows
@@ -39,10 +32,6 @@ class IntegerPoolAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerPoolAttrs:
     return IntegerPoolAttrs(pool_attrs(options, statics), rounding(options))
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: IntegerPoolAttrs, s: Specs) -> Specs:

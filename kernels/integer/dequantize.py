@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.requantize import Tensors, quantized
+from odt.kernels.families.requantize import quantized
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import steps_to_real
 from odt.kernels.native import integer
@@ -26,10 +26,6 @@ class DequantizeAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> DequantizeAttrs:
     x = quantized(options)["x"]
     return DequantizeAttrs(x.scale, x.zero)
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: DequantizeAttrs, s: Specs) -> Specs:

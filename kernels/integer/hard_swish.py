@@ -14,12 +14,10 @@ from math import frexp
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.integer_table import table_row
 from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.geometry.fixed_point import HI, constant, product, raised, rounded_shift
 from odt.kernels.rows.opdef import Array, Options
-
-__all__ = ["OP", "constants"]
 
 FINER = np.float32(1 / 128)  # steps of a, in steps of x
 THREE = np.float32(3 / 2**15)  # steps in which 3 is 2¹⁵

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.integer_table import table_row
 from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.rows.opdef import Array, Options
 
-__all__ = ["OP", "constants"]
 SMALLEST, LARGEST = 1 / 256, 128  # factors that are rounded
 
 

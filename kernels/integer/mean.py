@@ -14,13 +14,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import reduce
-from odt.kernels.families.requantize import (
-    Rounding,
-    Tensors,
-    check_factors,
-    quantized,
-    rounding,
-)
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, rounding
 from odt.kernels.geometry import reduce_geometry
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, reduce_attrs
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
@@ -44,10 +38,6 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerMeanAttrs:
     ratio = x.scale / y.scale
     check_factors(np.float32(ratio))
     return IntegerMeanAttrs(reduce_attrs(options, statics), x.zero, ratio, rounding(options))
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: IntegerMeanAttrs, s: Specs) -> Specs:

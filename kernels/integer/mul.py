@@ -11,14 +11,7 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.families.binary import BINARY, mixes_samples
 from odt.kernels.families.integer_sum import broadcast
-from odt.kernels.families.requantize import (
-    Rounding,
-    Tensors,
-    check_factors,
-    quantized,
-    round_sums,
-    rounding,
-)
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, round_sums, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.rows.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
@@ -37,10 +30,6 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> MulAttrs:
     ratio = a.scale * b.scale / y.scale
     check_factors(np.float32(ratio))
     return MulAttrs((a.zero, b.zero), ratio, rounding(options))
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def workspace(attrs: MulAttrs, s: Specs) -> Specs:

@@ -13,14 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.requantize import (
-    Rounding,
-    Tensors,
-    check_factors,
-    quantized,
-    round_sums,
-    rounding,
-)
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, round_sums, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.quantize import round_to_steps
 from odt.kernels.native import integer
@@ -49,10 +42,6 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> QuantizeAttrs:
     if of_bytes and 1 / 256 <= factor <= 128:
         multiplier = int(np.rint(256 * factor))
     return QuantizeAttrs(scale, zero, y.scale, rounding(options), multiplier)
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: QuantizeAttrs, s: Specs) -> Specs:

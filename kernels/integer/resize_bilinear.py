@@ -18,7 +18,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.requantize import Rounding, Tensors, rounding
+from odt.kernels.families.requantize import Rounding, rounding
 from odt.kernels.families.resize import ResizeAttrs, as_cols, as_rows, image_tiles, step
 from odt.kernels.families.resize import attrs as resize_attrs
 from odt.kernels.geometry.im2col import TILE_BYTES
@@ -39,10 +39,6 @@ class IntegerResizeAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerResizeAttrs:
     return IntegerResizeAttrs(resize_attrs(options, statics), rounding(options))
-
-
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
 
 
 def infer(attrs: IntegerResizeAttrs, s: Specs) -> Specs:

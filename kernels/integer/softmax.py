@@ -20,7 +20,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
+from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.fixed_point import (
     HI,
@@ -62,10 +62,6 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerSoftmaxAttrs
     return IntegerSoftmaxAttrs(float(np.float32(step)), y.scale, rounding(options), fixed)
 
 
-def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return {}
-
-
 def infer(attrs: IntegerSoftmaxAttrs, s: Specs) -> Specs:
     x = s["x"]
     if not x.shape or not x.size:
@@ -94,10 +90,10 @@ def fixed_quotients(e: Array) -> None:
     """Replaces exponentials of 15 bits by their quotients by the sum of all."""
     total = int(e.sum())
     bits = total.bit_length()
-    fraction = (total << 2 * ONE_BITS + 1 >> bits) + (1 << 13) >> 14  # (1 + f) 2¹⁶
+    fraction = ((total << (2 * ONE_BITS + 1) >> bits) + (1 << 13)) >> 14  # (1 + f) 2¹⁶
     at = min(fraction - 2**16 + LO, HI)
     np.multiply(e, interpolated(reciprocals(), np.array(at)), out=e)
-    np.add(e, 1 << bits - 2, out=e)
+    np.add(e, 1 << (bits - 2), out=e)
     np.right_shift(e, bits - 1, out=e)
 
 

@@ -38,8 +38,9 @@ from odt.kernels.families.requantize import (
     quantized,
     rounding,
 )
+from odt.kernels.geometry.activations import TANH
 from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS, logistic, tanh
-from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, INPUT, OUTPUT, TANH
+from odt.kernels.geometry.recurrent_geometry import CELL, FORGET, INPUT, OUTPUT
 from odt.kernels.native import integer
 from odt.kernels.rows.opdef import (
     Arithmetic,

@@ -22,6 +22,7 @@ from odt.dataclass import dataclass
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.geometry.softmax_geometry import TINY
 from odt.kernels.losses.binary_crossentropy import (
     MAX_PROBABILITY,
     MIN_PROBABILITY,
@@ -30,7 +31,7 @@ from odt.kernels.losses.binary_crossentropy import (
     prepare,
     unit_interval,
 )
-from odt.kernels.losses.categorical_focal_crossentropy import GAMMA, TINY
+from odt.kernels.losses.categorical_focal_crossentropy import GAMMA
 from odt.kernels.native import focal_losses
 from odt.kernels.ops import logistic
 from odt.kernels.rows.lossdef import FRACTIONS, LossDef, draw_classes

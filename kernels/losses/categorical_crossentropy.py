@@ -19,8 +19,13 @@ from odt.kernels.families.constant_loss import distribution_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
-from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
+from odt.kernels.geometry.softmax_geometry import (
+    SMALLEST,
+    CrossEntropyAttrs,
+    cross_entropy_attrs,
+    prepare,
+)
 from odt.kernels.native import softmax as compiled
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec

@@ -22,15 +22,13 @@ from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoo
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
-from odt.kernels.geometry.softmax_geometry import prepare
+from odt.kernels.geometry.softmax_geometry import TINY, prepare
 from odt.kernels.losses.binary_crossentropy import MAX_PROBABILITY, MIN_PROBABILITY
 from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
 from odt.kernels.native.focal_losses import CATEGORICAL, CATEGORICAL_BACK
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LossDef, draw_classes
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.rows.updatedef import HyperParameter
-
-TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
 
 GAMMA = HyperParameter(
     "gamma", "Focusing parameter: exponent of 1 − p; 0 weights all samples equally"

@@ -14,8 +14,13 @@ import numpy as np
 
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scaled_sum
-from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities
-from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.families.softmax import rows, saved_probabilities
+from odt.kernels.geometry.softmax_geometry import (
+    SMALLEST,
+    CrossEntropyAttrs,
+    cross_entropy_attrs,
+    prepare,
+)
 from odt.kernels.losses.categorical_crossentropy import (
     check_distributions,
     grad_x,

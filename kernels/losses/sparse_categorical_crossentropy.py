@@ -20,8 +20,13 @@ from odt.kernels.families.constant_loss import label_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING
 from odt.kernels.families.loss_operator import loss_operator
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
-from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
-from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.families.softmax import rows, saved_probabilities, shift_by_max
+from odt.kernels.geometry.softmax_geometry import (
+    SMALLEST,
+    CrossEntropyAttrs,
+    cross_entropy_attrs,
+    prepare,
+)
 from odt.kernels.native import softmax as compiled
 from odt.kernels.rows.lossdef import LABELS, Check, LabelCheck, LossDef, Rng
 from odt.kernels.rows.opdef import Array, Specs, TensorSpec

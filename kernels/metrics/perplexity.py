@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from odt.kernels.families.softmax import SMALLEST
+from odt.kernels.geometry.softmax_geometry import SMALLEST
 from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.metricdef import MeanMetric, MetricDef
 from odt.kernels.rows.opdef import Array

@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, prepare
+from odt.kernels.geometry.softmax_geometry import SMALLEST, TINY, CrossEntropyAttrs, prepare
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.losses import INFINITY, Loop, in_runs, smoothed
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
-SMALLEST = 1e-20  # as in families/softmax.py
-TINY = 1e-30  # as in losses/categorical_focal_crossentropy.py
 ONE, MINUS_ONE = np.ones(1, FLOAT), np.full(1, -1, FLOAT)
 
 

@@ -116,14 +116,10 @@ def _fills_a_vector(s: Specs) -> bool:
 
 def sum_fits(attrs: Attrs, s: Specs) -> bool:
     """Whether all sums fit into 32 bits, and nothing is broadcast."""
-    half = 1 << (attrs.shift - 1)
-    most = 255 * sum(map(abs, attrs.factors)) + half
+    most = 255 * sum(map(abs, attrs.factors)) + (1 << (attrs.shift - 1))
     same = s["a"] == s["b"] and s["a"].shape == s["y"].shape
     return (
-        same
-        and _fills_a_vector(s)
-        and {s["a"].dtype, s["y"].dtype} <= {*BYTES}
-        and max(most, half) <= MAX_SUM
+        same and _fills_a_vector(s) and {s["a"].dtype, s["y"].dtype} <= {*BYTES} and most <= MAX_SUM
     )
 
 

@@ -10,15 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.recurrent_geometry import (
-    BOUNDS,
-    GATES,
-    NONE,
-    TANH,
-    GruAttrs,
-    LstmAttrs,
-    RnnAttrs,
-)
+from odt.kernels.geometry.activations import BOUNDS, NONE, TANH
+from odt.kernels.geometry.recurrent_geometry import GATES, GruAttrs, LstmAttrs, RnnAttrs
 from odt.kernels.native.batch_matmul import fits_panel, panel
 from odt.kernels.native.binding import bind
 from odt.kernels.native.elementwise import column_sums

@@ -7,7 +7,6 @@ The quotient of integers is rounded towards 0, as in C and LiteRT; division by 0
 
 import numpy as np
 
-from odt.errors import DataError
 from odt.kernels.families.binary import (
     BINARY,
     IN_PLACE,
@@ -15,6 +14,7 @@ from odt.kernels.families.binary import (
     infer,
     mixes_samples,
     reducer,
+    refuse_zeros,
     sum_into,
 )
 from odt.kernels.geometry.axes import same
@@ -22,6 +22,7 @@ from odt.kernels.native import elementwise
 from odt.kernels.rows.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
+check_divisors = refuse_zeros("DIV")
 
 
 def remainder(attrs: Attrs, s: Specs) -> Specs:
@@ -32,8 +33,7 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array, rest: Array | None = N
     if rest is None:
         np.divide(a, b, out=y)
         return
-    if not np.all(b):
-        raise DataError("DIV: b must not be 0 among integers, but got 0")
+    check_divisors(b)
     np.fmod(a, b, out=rest)
     np.subtract(a, rest, out=rest)
     np.floor_divide(rest, b, out=y)

@@ -5,8 +5,7 @@ The division of integers is exact; division by 0 is an error.
 
 import numpy as np
 
-from odt.errors import DataError
-from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples, refuse_zeros
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
 from odt.kernels.native.elementwise import kernel
@@ -14,20 +13,16 @@ from odt.kernels.native.typed import FLOOR_DIVIDE, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
+check_divisors = refuse_zeros("FLOOR_DIV")
+
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
     if y.dtype.kind == "f":
         np.divide(a, b, out=y)
         np.floor(y, out=y)
         return
-    refuse_zeros(b)
+    check_divisors(b)
     np.floor_divide(a, b, out=y)
-
-
-def refuse_zeros(b: Array) -> None:
-    """Raises DataError if an integer is 0."""
-    if not np.all(b):
-        raise DataError("FLOOR_DIV: b must not be 0 among integers, but got 0")
 
 
 OP = OpDef(
@@ -39,7 +34,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=also_integers(kernel("floor_divide", "y", BINARY), FLOOR_DIVIDE, refuse_zeros),
+        compiled=also_integers(kernel("floor_divide", "y", BINARY), FLOOR_DIVIDE, check_divisors),
     ),
     grads={"a": zero("a"), "b": zero("b")},
     mixes_samples=mixes_samples,

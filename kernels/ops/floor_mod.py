@@ -6,40 +6,28 @@ For integers, division by 0 is an error.
 
 import numpy as np
 
-from odt.errors import DataError
 from odt.kernels.families.binary import (
     BINARY,
     IN_PLACE,
     gradient,
     infer,
-    is_not_broadcast,
     mixes_samples,
-    reducer,
-    sum_into,
+    passed_on,
+    refuse_zeros,
 )
 from odt.kernels.geometry.axes import same
-from odt.kernels.native.elementwise import kernel, sums
+from odt.kernels.native.elementwise import kernel
 from odt.kernels.native.typed import REMAINDER, also_integers
 from odt.kernels.rows.opdef import Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
-Axes = tuple[int, ...]
+check_divisors = refuse_zeros("FLOOR_MOD")
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
     if y.dtype.kind != "f":
-        refuse_zeros(b)
+        check_divisors(b)
     np.remainder(a, b, out=y)
-
-
-def refuse_zeros(b: Array) -> None:
-    """Raises DataError if an integer is 0."""
-    if not np.all(b):
-        raise DataError("FLOOR_MOD: b must not be 0 among integers, but got 0")
-
-
-def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, keepdims_shape: Axes) -> None:
-    sum_into(dy, da, axes, keepdims_shape)
 
 
 def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
@@ -57,17 +45,10 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=also_integers(kernel("remainder", "y", BINARY), REMAINDER, refuse_zeros),
+        compiled=also_integers(kernel("remainder", "y", BINARY), REMAINDER, check_divisors),
     ),
     grads={
-        "a": Kernel(
-            grad_a,
-            reads=("dy",),
-            writes=("da",),
-            prepare=reducer("a"),
-            view=is_not_broadcast("a"),
-            compiled=sums("a"),
-        ),
+        "a": passed_on("a"),
         "b": gradient(
             "b",
             d_b,

@@ -5,10 +5,9 @@ dx = dy (1 − y²)
 
 import numpy as np
 
-from odt.kernels.families.elementwise import IN_PLACE, float_like_x
-from odt.kernels.geometry.axes import same
+from odt.kernels.families.elementwise import unary
 from odt.kernels.native import elementwise
-from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -22,27 +21,14 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
     np.multiply(dx, dy, out=dx)
 
 
-OP = OpDef(
+OP = unary(
     "TANH",
-    inputs=("x",),
-    infer=float_like_x,
-    forward=Kernel(
-        forward,
-        reads=("x",),
-        writes=("y",),
-        may_alias=IN_PLACE,
-        compiled=elementwise.kernel("tanh", "y", ("x",)),
-    ),
-    grads={
-        "x": Kernel(
-            grad_x,
-            reads=("dy", "y"),
-            writes=("dx",),
-            may_alias=frozenset({("dx", "y")}),
-            compiled=elementwise.kernel("tanh_back", "dx", ("dy", "y")),
-        )
-    },
-    permute=same,
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("y",),
+    compiled=elementwise.kernel("tanh", "y", ("x",)),
+    compiled_back=elementwise.kernel("tanh_back", "dx", ("dy", "y")),
     quantized=QuantizedDef(
         versions={"INT8": 2, "INT16": 3}, int8=True, int16=True, range=(-1.0, 1.0)
     ),

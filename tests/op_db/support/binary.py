@@ -33,7 +33,7 @@ SAMPLES = (
 
 REFUSALS = (
     Refusal("must match", {"a": (3, 4), "b": (3,)}),
-    Refusal("must match", {"a": (3, 4), "b": TensorSpec((3, 4), INT32)}),
+    Refusal("must have one type", {"a": (3, 4), "b": TensorSpec((3, 4), INT32)}),
 )
 
 FLAGS = TensorSpec((3, 4), np.dtype(bool))
