@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
@@ -125,7 +125,7 @@ class Resume:
         """Checks types and bounds of the hyper-parameters of the optimizer."""
         assert self.checkpoint is not None
         rule = OPTIMIZERS[self.checkpoint.optimizer]
-        types: dict[str, type] = rule.attrs.__annotations__
+        types = {f.name: f.type for f in fields(rule.attrs)}
         limits = {h.name: h.most for h in rule.hyper_parameters if h.below}
         for name, value in values.items():
             most = limits.get(name) or float("inf")

@@ -129,10 +129,10 @@ def resolve(
         values.setdefault("learning_rate", rule.learning_rate)
     info = TrainingInfo(**values)
     check_values(info)
-    annotations = rule.attrs.__annotations__
+    names = [f.name for f in fields(rule.attrs)]
     for name in new_values:
-        if name not in annotations:
-            listed = ", ".join(f"`{k}=`" for k in annotations)
+        if name not in names:
+            listed = ", ".join(f"`{n}=`" for n in names)
             raise OptionError(name, f"{info.optimizer} has no such value; it has {listed}")
     return info
 

@@ -78,8 +78,8 @@ class IntegerDecoder:
         if self.bits < BYTE:
             integers = out
             unpack(stored, self.bits, out.reshape(-1, copy=False))
-        first = self.quantization
-        steps_to_real(first.rows(integers), *first.along_axis(out.ndim), first.rows(out))
+        q = self.quantization
+        steps_to_real(q.rows(integers), *q.along_axis(out.ndim), q.rows(out))
 
     def decode_rows(self, stored: Array, at: Array, out: Array) -> None:
         """Computes rows of a table, as Decoder says."""

@@ -38,10 +38,6 @@ class MomentAttrs:
 
 @dataclass(frozen=True, slots=True)
 class AdamAttrs(MomentAttrs):
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-7
-    weight_decay: float = 0.0
     lazy: bool = False
 
     def __post_init__(self) -> None:

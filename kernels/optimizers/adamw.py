@@ -12,22 +12,16 @@ from math import sqrt
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.optimizers.adam import MOMENTS, move_to, rows_with_moments
+from odt.kernels.optimizers.adam import MOMENTS, MomentAttrs, move_to, rows_with_moments, slots
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
-class AdamWAttrs:
-    beta_1: float = 0.9
-    beta_2: float = 0.999
+class AdamWAttrs(MomentAttrs):
     epsilon: float = 1e-8
     weight_decay: float = 0.01
-
-
-def slots(attrs: AdamWAttrs) -> tuple[str, ...]:
-    return ("m", "v")
 
 
 def run(

@@ -29,10 +29,7 @@ from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, U
 
 @dataclass(frozen=True, slots=True)
 class OrtAdamWAttrs(MomentAttrs):
-    beta_1: float = 0.9
-    beta_2: float = 0.999
     epsilon: float = 1e-6
-    weight_decay: float = 0.0
 
 
 def run(

@@ -90,7 +90,7 @@ class UpdateRule:
 
     Attributes:
         name: name on the command line.
-        attrs: constructor of a frozen dataclass with the hyper-parameters and their defaults.
+        attrs: frozen dataclass with the hyper-parameters and their defaults.
         slots: (attrs) → names of the state arrays, initially zero.
         slot_specs: (attrs, spec of a parameter) → specs of its state arrays, which may be only some
             of `slots`; by default each is shaped like the parameter.
@@ -109,7 +109,7 @@ class UpdateRule:
     """
 
     name: str
-    attrs: Callable[..., Attrs]
+    attrs: type[Any]
     slots: Callable[[Attrs], tuple[str, ...]]
     run: Callable[..., None]
     work: int = 0
