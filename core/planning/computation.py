@@ -156,6 +156,13 @@ class Plans:
         """Returns new plans of a graph with the same tensors, whose weights are stored alike."""
         return Plans(graphs, self.stored, self.integers, self.rounded)
 
+    def begin(self, sizes: Collection[int]) -> "Plans":
+        """Returns plans that begin with those for some numbers of samples."""
+        plans = self.of(self.graphs)
+        plans._plans, plans._placed = dict(self._plans), dict(self._placed)
+        plans.keep(sizes)
+        return plans
+
     def several_samples(self, batch: int, micro_batch: int | None, workers: int | None) -> int:
         """Returns the number of samples of the plan from which a schedule is chosen."""
         key = (batch, micro_batch, workers)

@@ -210,6 +210,8 @@ def _place_best(blocks: Sequence[Block], below: int) -> Placement:
     """Places the blocks in the order that needs the smallest arena; `below` as for `place`."""
     least = _least(blocks)
     best = Placement({}, max(least, below))
+    if best.nbytes == least:
+        return best
     if len(blocks) > MAX_IN_A_LIST:
         for backwards in (True, False):
             placement = _place_by_time(blocks, best.nbytes, backwards=backwards)

@@ -7,6 +7,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast, tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
+from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.choose_dropped import choose_dropped
 from odt.core.planning.rewrites.compress import choose_digests
@@ -97,7 +98,7 @@ def fit_budget(
     best: Forecast | None = None
     for schedule in schedules:
         # Separate plans for each schedule, so that plans of rejected schedules are freed.
-        separate = plans.of(plans.graphs)
+        separate = plans.begin(schedule.sizes)
         for rewrite in _rewrites(separate, computations, info, schedule, available):
             least = min(least, rewrite.peak + reserve)
             if rewrite.peak <= available and (best is None or _seconds(rewrite) < _seconds(best)):
@@ -145,18 +146,23 @@ def _rewrites(
     if plain.peak <= budget:
         return
     available = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
-    order = choose_order(_plan_of(plain))
-    reordered = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
-    yield reordered
-    if reordered.peak <= budget:
-        return
+    reordered = compressed = plain
+    plan = _plan_of(plain)
+    memory = plain.memory if plan is plain.running else plan_memory(plan)
+    order = choose_order(plan, memory.nbytes)
+    if order:
+        with_order = RewrittenPlans(plans, order)
+        reordered = compressed = forecast(with_order, computations, info, schedule, searched=True)
+        yield reordered
+        if reordered.peak <= budget:
+            return
     digests = choose_digests(_plan_of(reordered))
-    compressed = forecast(
-        RewrittenPlans(plans, order, digests), computations, info, schedule, searched=True
-    )
-    yield compressed
-    if compressed.peak <= budget:
-        return
+    if digests:
+        with_digests = RewrittenPlans(plans, order, digests)
+        compressed = forecast(with_digests, computations, info, schedule, searched=True)
+        yield compressed
+        if compressed.peak <= budget:
+            return
     targets = [int(available * margin) for margin in MARGINS]
     before = frozenset[str]()
     for dropped in choose_dropped(_plan_of(compressed), targets):
@@ -172,6 +178,8 @@ def _rewrites(
 
 def _plan_of(rewrite: Forecast) -> Plan:
     """Returns the plan with gradients as large as their blocks, to search what saves memory."""
+    if rewrite.running is rewrite.plan:
+        return rewrite.plan
     return replace(rewrite.plan, values=rewrite.running.values)
 
 

@@ -54,13 +54,17 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
     if tables:
         plan = plans.plan(computation, schedule.micro_batch)
         with_rows = plan_memory(by_rows(plan, tables)).nbytes
+    reordered = plan_memory(ordered).nbytes if plans.order else usual.nbytes
+    compressed = plan_memory(digested).nbytes if plans.digests else reordered
+    running, memory = forecast.running, forecast.memory
+    in_blocks = in_arena(running)
     arenas = (  # technique, size of an arena with it and those before it, note
         ("reuse", plan_memory(plain, overlays=False).nbytes, "by values with disjoint lifetimes"),
         ("in place", usual.nbytes, "results written over operands"),
-        ("reordering", plan_memory(ordered).nbytes, "branches and gradients one by one"),
+        ("reordering", reordered, "branches and gradients one by one"),
         (
             "compression",
-            plan_memory(digested).nbytes,
+            compressed,
             f"of activations to bits or bytes, for {len(plans.digests)} gradients",
         ),
         (
@@ -71,10 +75,10 @@ def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
         ("rows", with_rows, "gradients of the rows of tables that a step reads"),
         (
             "blocks",
-            plan_memory(in_arena(forecast.running)).nbytes,
+            memory.nbytes if in_blocks is running else plan_memory(in_blocks).nbytes,
             "of large gradients, each used at once",
         ),
-        ("sums", forecast.memory.nbytes, "by gradients that kernels add to their sums directly"),
+        ("sums", memory.nbytes, "by gradients that kernels add to their sums directly"),
     )
     rows: list[Saving] = []
     if schedule.micro_batch < schedule.batch:

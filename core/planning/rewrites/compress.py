@@ -19,6 +19,8 @@ def use_digests(plan: Plan, gradients: Collection[str]) -> Plan:
         plan: plan of a training step.
         gradients: names of the gradients.
     """
+    if not gradients:
+        return plan
     writers: dict[str, int] = {}
     before: dict[int, list[Call]] = {}
     values = dict(plan.values)

@@ -38,6 +38,8 @@ def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
         plan: plan of a training step.
         dropped: values of the forward phase; all results of a call are dropped together.
     """
+    if not dropped:
+        return plan
     values = TouchedValues(plan)
     return _Rewriter(plan).plan(values.repeats(values.calls(dropped)))
 

@@ -37,11 +37,15 @@ def entry_name(entry: Call | Delivery) -> str:
     return entry.arrays[entry.writes[0]]
 
 
-def choose_order(plan: Plan) -> tuple[str, ...]:
-    """Returns the best of some orders, as names of entries; empty for the plan's own order."""
+def choose_order(plan: Plan, least: int) -> tuple[str, ...]:
+    """Returns the best of some orders, as names of entries; empty for the plan's own order.
+
+    Args:
+        plan: plan of a training step.
+        least: bytes of its arena in its own order.
+    """
     names = [entry_name(entry) for entry in plan.entries]
     best: tuple[str, ...] = ()
-    least = plan_memory(plan).nbytes
     segments = _Segments(plan)
     for back in (False, True):
         order = tuple(names[k] for k in segments.order(back=back))

@@ -34,12 +34,16 @@ class RewrittenPlans(Plans):
 
     def _make(self, computation: Computation, batch: int) -> Plan:
         plan = self.usual.plan(computation, batch)
-        if not computation.backward:
+        if not self._rewrites(computation):
             return plan
         return recompute(use_digests(reorder(plan, self.order), self.digests), self.dropped)
 
+    def _rewrites(self, computation: Computation) -> bool:
+        """Whether the plans of a computation differ from the usual ones."""
+        return computation.backward and bool(self.order or self.digests or self.dropped)
+
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """Returns the plan for a number of samples, and its memory plan."""
-        if not computation.backward:
+        if not self._rewrites(computation):
             return self.usual.at(computation, batch)
         return super().at(computation, batch)

@@ -361,8 +361,8 @@ def _forecast(
     plans = Plans(_graphs_of(session, options.get("frozen_int8")))
     runs = computations(plans.graphs, info, session.metrics)
     training, _ = runs
-    reserves = _reserves(session, plans, training, samples)
     plans = with_stored_weights(plans, training, info)
+    reserves = _reserves(session, plans, training, samples)
     cached = 0
     if policy:
         runs = split_frozen(plans, runs)
@@ -444,14 +444,16 @@ def _reserves(
     samples: int,
 ) -> dict[str, int]:
     """Returns the bytes that training takes besides its plans, by keys of LEAVE_OUT."""
-    plan = plans.plan(training, plans.graphs.file_batch)
-    tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
-    best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
+    best = 0
+    if session.options.keep_best:
+        plan = plans.plan(training, plans.graphs.file_batch)
+        tensors = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+        best = sum(plan.graph.tensors[i].spec.nbytes for i in tensors)
     teacher = session.teacher
     specs = session.samples
     _, output = specs.losses[0]
     return {
-        "a copy of the best weights": best if session.options.keep_best else 0,
+        "a copy of the best weights": best,
         "a teacher's outputs": outputs_nbytes(teacher, specs, samples) if teacher else 0,
         "outputs kept for metrics": metrics_nbytes(session.metrics, samples, output),
         EXPORTED: 0 if other_target() else session.recipe.export_nbytes,
