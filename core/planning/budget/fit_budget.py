@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.forecast import Forecast, forecast, tables_of
+from odt.core.planning.budget.forecast import Forecast, entry_nbytes, forecast, tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.memory import plan_memory
@@ -145,7 +145,6 @@ def _rewrites(
     yield plain
     if plain.peak <= budget:
         return
-    available = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
     reordered = compressed = plain
     plan = _plan_of(plain)
     memory = plain.memory if plan is plain.running else plan_memory(plan)
@@ -163,9 +162,11 @@ def _rewrites(
         yield compressed
         if compressed.peak <= budget:
             return
+    available = max(budget - (compressed.peak - compressed.arena), 0) // schedule.workers
     targets = [int(available * margin) for margin in MARGINS]
+    call_nbytes = entry_nbytes(schedule, searched=True) // schedule.workers
     before = frozenset[str]()
-    for dropped in choose_dropped(_plan_of(compressed), targets):
+    for dropped in choose_dropped(_plan_of(compressed), targets, call_nbytes):
         if dropped == before:  # also too much for this target
             continue
         before = dropped

@@ -168,7 +168,7 @@ def forecast(
         data=DATA_PAGES
         + schedule.workers * _read_at_once(runs)
         + sum(spec.nbytes for spec in steps[0].mode.batch_arrays.values()),
-        overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
+        overhead=_overhead(runs, schedule, entry_nbytes(schedule, searched=searched)),
         packed=steps[0].packed_nbytes,
         dequantized=sum(_own_memory(plan, name) for name in gradients),
         averages=averages,
@@ -221,16 +221,20 @@ def _read_at_once(runs: Sequence[Plan]) -> int:
     return inputs + sum(last.values[name].spec.nbytes for name in last.targets)
 
 
-def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
-    """Returns the bytes of Python objects and libraries; `search`: bytes of a search by entry."""
+def entry_nbytes(schedule: Schedule, *, searched: bool) -> int:
+    """Returns the bytes of the Python objects of an entry; arguments as for `forecast`."""
+    return ENTRY + BOUND_ENTRY * schedule.workers + (SEARCH_ENTRY if searched else 0)
+
+
+def _overhead(runs: Sequence[Plan], schedule: Schedule, of_entry: int) -> int:
+    """Returns the bytes of Python objects and libraries; `of_entry`: those of an entry."""
     entries = [entry for plan in runs for entry in plan.entries]
     multiplies = any(
         isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in entries
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
-    entry_nbytes = ENTRY + BOUND_ENTRY * schedule.workers + search
     others = max(len(runs[-1].graph.tensors) - len(entries), 0)
-    return START + len(entries) * entry_nbytes + others * TENSOR + threads * BLAS
+    return START + len(entries) * of_entry + others * TENSOR + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from odt.kernels.rows.opdef import Array
 STEP = 1 / 128
 
 
-def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str]]:
+def choose_dropped(
+    plan: Plan, targets: Sequence[int], call_nbytes: int = 0
+) -> Iterator[frozenset[str]]:
     """Chooses values to drop, so that at most `target` bytes are alive at once, at low cost.
 
     Repeatedly drops the values that free the most bytes at the peak per second of recomputation,
@@ -26,8 +28,9 @@ def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str
         plan: plan of a training step.
         targets: falling numbers of bytes; there is a choice for each, up to the first one that
             cannot be reached.
+        call_nbytes: bytes that each repeated call takes beside its values.
     """
-    search = _Search(plan)
+    search = _Search(plan, call_nbytes)
     for target in targets:
         search.drop_until(target)
         yield search.needed(target)
@@ -38,8 +41,9 @@ def choose_dropped(plan: Plan, targets: Sequence[int]) -> Iterator[frozenset[str
 class _Search:
     """The search for values to drop; what it drops does not depend on the target, only how many."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, call_nbytes: int) -> None:
         self._values = TouchedValues(plan)
+        self._call_nbytes = call_nbytes
         self._rates = self._values.bytes_per_second()
         self._useless: set[int] = set()
         self._dropped: set[int] = set()
@@ -47,11 +51,11 @@ class _Search:
 
     @property
     def most(self) -> int:
-        """Most bytes alive at once."""
+        """Most bytes alive at once, with those of repeated calls."""
         return self._replay.most
 
     def _without(self, dropped: Collection[int]) -> "Replay":
-        return Replay(self._values, {self._values.maker[v] for v in dropped})
+        return Replay(self._values, {self._values.maker[v] for v in dropped}, self._call_nbytes)
 
     def drop_until(self, target: int) -> None:
         """Drops values until at most `target` bytes are alive at once, or nothing helps."""
@@ -61,7 +65,7 @@ class _Search:
             if not values:
                 break
             replay = self._without(self._dropped.union(values))
-            if replay.most <= self.most:
+            if replay.most_alive <= self._replay.most_alive:
                 self._dropped.update(values)
                 self._replay = replay
                 most = len(self._rates)
@@ -95,15 +99,19 @@ class Replay:
     Places are entries in the order with repeated calls.
 
     Attributes:
-        most: most bytes alive at once.
+        most_alive: most bytes alive at once.
+        most: these, and the bytes of repeated calls.
     """
 
-    def __init__(self, values: TouchedValues, dropped: Collection[int]) -> None:
+    def __init__(
+        self, values: TouchedValues, dropped: Collection[int], call_nbytes: int = 0
+    ) -> None:
         """Finds the lifetimes of all values, and of the copies that repeated calls write.
 
         Args:
             values: values of the plan.
             dropped: calls whose results are dropped.
+            call_nbytes: bytes that each repeated call takes beside its values.
         """
         self._values = values
         self._repeats = values.repeats(dropped)
@@ -119,7 +127,9 @@ class Replay:
         self._extend_lives()
         self._alive = self._bytes_alive()
         self._at = int(self._alive.argmax())
-        self.most = int(self._alive[self._at])
+        self.most_alive = int(self._alive[self._at])
+        self._call_nbytes = call_nbytes
+        self.most = self.most_alive + call_nbytes * len(before)
 
     def _end_originals(self) -> None:
         """Ends the lives of repeated values before the entries that read their copies."""
@@ -193,7 +203,7 @@ class Replay:
         return found
 
     def least_with(self, v: int) -> int:
-        """Returns bytes that would be alive at once, or fewer, if a dropped value were saved.
+        """Returns what `most` would be, or fewer bytes, if a dropped value were saved.
 
         It would be alive from its last use to the place where it is recomputed; what is kept only
         to recompute it would not.
@@ -213,4 +223,5 @@ class Replay:
                 lasts = self._lasts(operand, again)
                 if begin <= lasts[operand] <= again:
                     kept.add(operand)
-        return int(between.max(initial=0)) + values.sizes[v] - sum(values.sizes[r] for r in kept)
+        alive = int(between.max(initial=0)) + values.sizes[v] - sum(values.sizes[r] for r in kept)
+        return alive + self._call_nbytes * (len(self._repeats) - len(calls))

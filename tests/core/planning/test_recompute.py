@@ -18,6 +18,8 @@ from odt.core.planning.verify import faults
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import TensorSpec
 
+CALL = 2000  # bytes of a repeated call beside its values
+
 
 def all_that_helps(plan: Plan) -> frozenset[str]:
     return next(choose_dropped(plan, [0]))
@@ -62,6 +64,9 @@ def test_no_more_is_dropped_than_the_target_asks_for() -> None:
     for target, dropped in zip(targets[1:3], choices[1:3], strict=True):
         assert next(choose_dropped(plan, [target])) == dropped
         assert plan_memory(recompute(plan, dropped)).nbytes <= target * 1.03
+        less = recompute(plan, next(choose_dropped(plan, [target], CALL)))
+        calls = CALL * (len(less.entries) - len(plan.entries))
+        assert calls + plan_memory(less).nbytes <= target * 1.03
 
 
 def test_no_call_is_made_more_than_twice() -> None:
@@ -114,6 +119,8 @@ def test_the_search_counts_the_bytes_of_the_rewritten_plan(name: str) -> None:
         less = recompute(plan, dropped)
         alive = live_bytes(less, lifetimes_without_overlays(less))
         assert Replay(values, values.calls(dropped)).most == max(alive)
+        repeated = len(less.entries) - len(plan.entries)
+        assert Replay(values, values.calls(dropped), 64).most == max(alive) + 64 * repeated
 
 
 def test_a_deep_model_is_evaluated_fewer_times_than_it_has_values(
