@@ -1,7 +1,7 @@
 """All augmentations by name, and their text form: NAME or NAME:VALUE, separated by commas."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -32,11 +32,16 @@ BY_WORD = {kind.word: kind for kind in CLASSES}
 def parse_augmentations(value: Any) -> tuple[Augmentation, ...]:
     """Returns augmentations from text, or from a sequence of texts, objects and functions.
 
+    Args:
+        value: the text, augmentation, function or sequence; None for none.
+
     Raises:
         OptionError: if a name is unknown or a value is invalid.
     """
-    is_single = isinstance(value, str | Augmentation) or callable(value)
-    items: Iterable[Any] = [value] if is_single else value or ()
+    if value is None:
+        return ()
+    is_several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    items: Sequence[Any] = value if is_several else [value]
     augmentations: list[Augmentation] = []
     for item in items:
         if isinstance(item, str):
@@ -70,4 +75,5 @@ def _parse(text: str) -> Any:
     try:
         return kind(float(value))
     except ValueError:
-        raise OptionError("augment", f"{name}: its value must be a number", value) from None
+        rule = f"{name}: its value must be a number"
+        raise OptionError("augment", rule, value or "none") from None

@@ -1,5 +1,7 @@
 """Augmentations do what their names say, for any layout of an image, as their seed says."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -313,9 +315,13 @@ def test_texts_are_read_as_they_are_written() -> None:
         ("time-mask", (9,), "time-mask: needs spectrograms"),
         ("noise:0", (9,), "noise: its value must be above 0, but got 0"),
         ("custom", (9,), "functions must be given again to resume"),
+        ("noise:", (9,), "noise: its value must be a number, but got none"),
+        ({"noise": 3}, (9,), "must be names, augmentations or functions, but got {'noise': 3}"),
+        (True, (9,), "must be names, augmentations or functions, but got True"),
+        ([["flip"]], (9,), r"must be names, augmentations or functions, but got \['flip'\]"),
     ],
 )
-def test_what_is_not_possible_is_refused(text: str, shape: tuple[int, ...], message: str) -> None:
+def test_what_is_not_possible_is_refused(text: Any, shape: tuple[int, ...], message: str) -> None:
     def check() -> None:
         for change in parse_augmentations(text):
             change.check(shape)
