@@ -8,6 +8,7 @@ which model the part is from (SHA-256 of the file) and which of its tensors the 
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -334,10 +335,14 @@ def _signature(
     """Returns a signature with the part's inputs and outputs."""
 
     def entries(field: str, tensors: Sequence[int]) -> list[dict[str, Any]]:
-        names = {t.get("tensor_index", 0): t.get("name", b"") for t in old.get(field, ())}
-        return [
-            {"name": names.get(i) or graph.tensors[i].name or f"{i}", "tensor_index": number[i]}
-            for i in tensors
-        ]
+        stored = {t.get("tensor_index", 0): t.get("name", b"") for t in old.get(field, ())}
+        names = {i: stored.get(i) or (graph.tensors[i].name or f"{i}").encode() for i in tensors}
+        counts = Counter(names.values())
+
+        def unique(i: int) -> bytes:
+            """Returns a name; a tensor may have that of another one in the old signature."""
+            return names[i] if counts[names[i]] == 1 else names[i] + f"_{i}".encode()
+
+        return [{"name": unique(i), "tensor_index": number[i]} for i in tensors]
 
     return {**old, "inputs": entries("inputs", inputs), "outputs": entries("outputs", outputs)}

@@ -196,6 +196,19 @@ def test_weights_of_float16_are_put_back_as_float16(tmp_path: Path) -> None:
     assert not np.array_equal(new.data, old.data)
 
 
+def test_a_tensor_may_have_the_name_of_another_one_in_the_signature(tmp_path: Path) -> None:
+    model = ModelBuilder("tflite")
+    x = model.add_input((1, 4), name="x")
+    a = model.add_dense(x, 4)
+    model.graph.tensors[a].name = "a"
+    y = model.add_operator("ADD", (a, x), (1, 4))
+    model.add_signature("serve", {"a": x}, {"y": y})
+    model.write(tmp_path / "m.tflite", y)
+    succeed("cut", tmp_path / "m.tflite", "--after", "a", "-o", tmp_path / "part.tflite")
+    (signature,) = read_model(tmp_path / "part.tflite").signatures
+    assert list(signature.inputs) == [f"a_{x}", f"a_{a}"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
