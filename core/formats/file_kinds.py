@@ -139,6 +139,7 @@ _SIGNATURES = (  # offset, bytes, kind
     (0, HDF5, FileKind("an HDF5 file", _NO_MODEL)),
     (0, b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20", FileKind("a PyTorch file", _FROM_TORCH)),
     (0, ZIP, FileKind("a zip archive", _UNPACK, _CONVERT)),
+    (0, ZIP_END, FileKind("an empty zip archive")),
 )
 _BINARY_PICKLES = tuple(b"\x80%c" % version for version in range(2, 6))
 _PICKLE = FileKind(

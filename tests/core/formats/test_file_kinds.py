@@ -94,6 +94,7 @@ KINDS: Mapping[str, tuple[bytes, str, str]] = {
     "ort": (b"\x28\0\0\0ORTM" + bytes(64), "an ONNX Runtime file", "Give the .onnx file"),
     "task": (zipped("palm.tflite", "hand.tflite"), "a zip bundle, .* with palm", "Unpack it, and"),
     "zip": (zipped("a.txt", "b.txt"), "a zip archive with a.txt, b.txt", "Unpack it"),
+    "empty.zip": (zipped(), "an empty zip archive", "Give a .tflite, .circle or .onnx file"),
     "gz": (gzip.compress(b"1" * 99), "a gzip archive", "Unpack it"),
     "tar": (tar(), "a tar archive", "Unpack it"),
     "mlmodel": (message((1, 4), (2, b"text"), (500, b"net")), "a Core ML model", "Convert the"),
