@@ -25,6 +25,7 @@ from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.lowering.final_activation import producer
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
+from odt.core.recipe.option_values import check_whole
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize, quantize
 from odt.kernels.rows.opdef import Array
@@ -64,12 +65,14 @@ def replace_classes(
         The new model, which has the old one's path.
 
     Raises:
+        OptionError: if the seed is below 0.
         UnsupportedError: if the scores come from other operators than LAYERS and BETWEEN, or
             operators other than the post-processing read them or a value between.
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
     model.check_flatbuffer("replace_head")
+    check_whole("seed", seed, 0)
     new = _NewColumns(model, scores, scores.background + len(names), seed)
     new.replace()
     entries, archive = relabeled_metadata(

@@ -110,12 +110,13 @@ def replace_head(
 
     Raises:
         ModelError: if the model has no features, or the file is damaged.
-        OptionError: if there is no operator at the position.
+        OptionError: if there is no operator at the position, or the seed is below 0.
         UnsupportedError: if the features need unsupported operators.
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
     model.check_flatbuffer("replace_head")
+    check_whole("seed", seed, 0)
     check_signature(model)
     bare, constants = without_variables(model)
     real = lower_model(model).graph

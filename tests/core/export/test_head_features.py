@@ -82,6 +82,8 @@ def test_an_operator_without_outputs_gives_no_features(tmp_path: Path) -> None:
     assignment = next(n.origin for n in model.graph.nodes if n.op == "ASSIGN_VARIABLE")
     with pytest.raises(OptionError, match="must be an operator that computes activations"):
         replace_head(model, Head(2), after=assignment)
+    with pytest.raises(OptionError, match="`seed=`: must be a whole number of at least 0"):
+        replace_head(model, Head(2), seed=-1)
 
 
 def test_a_pooling_that_scales_a_feature_map_gives_no_features(tmp_path: Path) -> None:
