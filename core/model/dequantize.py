@@ -243,8 +243,8 @@ def as_stored(
         Values by tensor of the file, and the quantizations of the tensors of integers.
 
     Raises:
-        UnsupportedError: for weights in blocks of GGML, and for those of hybrid operators whose
-            zero point is not 0.
+        UnsupportedError: for weights in blocks of GGML, for those of hybrid operators whose zero
+            point is not 0, and for numbers too large for float16.
     """
     values: dict[int, Array] = {}
     quantizations: dict[int, Quantization] = {}
@@ -263,8 +263,12 @@ def as_stored(
         if quantization is None:
             if is_bfloat16(model.graph.tensors[i]):
                 values[i] = to_bfloat16(a)
-            else:
-                values[i] = a.astype(FLOAT16) if sparsity is None else sparsity.stored(a)
+                continue
+            numbers = a
+            if sparsity is None or sparsity.dtype == FLOAT16:
+                what = f"{model.path}: {model.graph.label(i)}: weights"
+                numbers = to_float16(a, what, "Give `float_weights=True`.")
+            values[i] = numbers if sparsity is None else sparsity.stored(numbers)
             continue
         dtype, affine = _dtype(model, i), bool(quantization.zero_point.any())
         if affine and i == tensor:
@@ -301,6 +305,27 @@ def to_bfloat16(values: Array) -> Array:
     half = (bits >> BFLOAT16_SHIFT & 1) + np.uint32(2 ** (BFLOAT16_SHIFT - 1) - 1)
     rounded = np.where(np.isnan(values.reshape(-1)), bits | QUIET_NAN, bits + half)
     return np.asarray((rounded >> BFLOAT16_SHIFT).astype("<u2").view(np.uint8))
+
+
+def to_float16(values: Array, what: str, remedy: str) -> Array:
+    """Returns the nearest numbers of float16.
+
+    Args:
+        values: real numbers.
+        what: what they are, with the file's name, for the message.
+        remedy: what to do about larger ones, for the message.
+
+    Raises:
+        UnsupportedError: if a finite number is too large.
+    """
+    with np.errstate(over="ignore"):
+        halves = values.astype(FLOAT16)
+    if np.isinf(halves).any() and np.isfinite(values).all():
+        raise UnsupportedError(
+            f"{what} must be within ±{np.finfo(FLOAT16).max:g} to be stored as float16, but got "
+            f"{abs(values).max():g}. {remedy}"
+        )
+    return halves
 
 
 def _from_bfloat16(model: Model, i: int) -> Array:

@@ -124,7 +124,7 @@ def store_weights(model: Model, settings: Settings) -> QuantizationResult:
         settings: a scheme of STORED, and what stays.
 
     Raises:
-        UnsupportedError: if the model is quantized.
+        UnsupportedError: if the model is quantized, or weights are too large for float16.
         OptionError: if a pattern matches no operator, or no operator has such weights.
         LostFileError: if the model's file became shorter.
     """

@@ -15,7 +15,7 @@ import numpy as np
 from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.formats.flatbuffer.flatbuffer import TFLITE
 from odt.core.formats.flatbuffer.schema_tables import code_of
-from odt.core.model.dequantize import LARGEST
+from odt.core.model.dequantize import LARGEST, to_float16
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
 from odt.core.model.packed_integers import pack_integers
@@ -33,6 +33,7 @@ HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 HYBRID_INT4 = frozenset(op for op in HYBRID if "int4" in QUANTIZED[op].hybrid)
 LARGEST_INT4 = 7  # symmetric: -8 is not used
 BITS = {"int2": 2, "int4": 4}  # of the types that files pack into bytes
+KEEP = "Leave the operator out with `keep_float=`."
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
@@ -44,7 +45,13 @@ def has_weights(graph: Graph, node: Node) -> bool:
 
 
 def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> bytes:
-    """Returns the file with the weights of layers in another type; biases stay with int8."""
+    """Returns the file with the weights of layers in another type.
+
+    Biases stay as they are, except that float16 includes them.
+
+    Raises:
+        UnsupportedError: for weights or scales that are too large for float16.
+    """
     tables = model_tables(model)
     graph = tables["subgraphs"][0]
     operators = graph["operators"]
@@ -65,7 +72,8 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
                 continue
             if (i, axis) not in stored:
                 kind = _kind(scheme, node.op, values.shape)
-                stored[i, axis] = _store(tables, i, values, kind, axis)
+                where = f"{model.path}: {model.graph.label(i)}"
+                stored[i, axis] = _store(tables, i, values, kind, axis, where)
                 if scheme == "float16":
                     stored[i, axis] = _dequantized(tables, conversions, stored[i, axis])
             inputs[position] = stored[i, axis]
@@ -84,14 +92,16 @@ def _kind(scheme: str, op: str, shape: Sequence[int]) -> str:
     return scheme if op == "FULLY_CONNECTED" and divided else "int4-weights"
 
 
-def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int) -> int:
-    """Adds a constant with the values of tensor i; returns its index."""
+def _store(
+    tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int, where: str
+) -> int:
+    """Adds a constant with the values of tensor i, `where` in messages; returns its index."""
     tensors = tables["subgraphs"][0]["tensors"]
     tensor = {**tensors[i]}
     if scheme in BLOCKS:
-        stored, dtype = _store_blocks(tables, tensor, values, BLOCKS[scheme]), "int4"
+        stored, dtype = _store_blocks(tables, tensor, values, BLOCKS[scheme], where), "int4"
     elif scheme == "float16":
-        stored, dtype = values.astype(np.float16), "float16"
+        stored, dtype = to_float16(values, f"{where}: weights", KEEP), "float16"
     else:
         dtype = scheme.removesuffix("-weights")
         largest = LARGEST_INT4 if dtype == "int4" else LARGEST
@@ -117,7 +127,7 @@ def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int
 
 
 def _store_blocks(
-    tables: dict[str, Any], tensor: dict[str, Any], values: Array, block: int
+    tables: dict[str, Any], tensor: dict[str, Any], values: Array, block: int, where: str
 ) -> Array:
     """Adds a tensor with scales of blocks; returns the packed integers of the weights."""
     tensors = tables["subgraphs"][0]["tensors"]
@@ -130,7 +140,8 @@ def _store_blocks(
         "type": code_of("TensorType", "FLOAT16"),
         "buffer": len(tables["buffers"]),
     }
-    tables["buffers"].append(buffer_entry(scale.astype(np.float16)))
+    halves = to_float16(scale, f"{where}: scales of blocks", KEEP)
+    tables["buffers"].append(buffer_entry(halves))
     tensor["quantization"] = {
         "details_type": code_of("QuantizationDetails", "BlockwiseQuantization", TFLITE),
         "details": {"scales": len(tensors), "zero_points": ABSENT, "block_size": block},

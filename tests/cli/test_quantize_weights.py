@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from model_builder import ModelBuilder
 from support.judges import litert
 from support.paths import MODELS
 
@@ -88,6 +89,26 @@ def test_layers_of_no_such_kernel_get_more_bits(tmp_path: Path) -> None:
     odt.new_model("ds-cnn", input_shape=(12, 8, 1), outputs=3, seed=1).save(tmp_path / "d.tflite")
     run("quantize", tmp_path / "d.tflite", "--weights", "int4-block64", "-o", out)
     assert "INT8" in {kind.upper() for kind in types(out).values()}  # DEPTHWISE_CONV_2D
+
+
+@pytest.mark.parametrize(
+    ("weights", "largest", "words"),
+    [
+        ("float16", 1e5, "weights must be within ±65504 to be stored as float16, but got 100000."),
+        ("int4-block32", 1e9, "scales of blocks must be within ±65504 to be stored as float16"),
+    ],
+)
+def test_numbers_too_large_for_float16_are_refused(
+    weights: str, largest: float, words: str, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model = ModelBuilder("tflite")
+    w = np.ones((3, WIDTH), np.float32)
+    w[0, 0] = largest
+    inputs = model.add_input((1, WIDTH)), model.add_constant(w), -1
+    model.write(path, model.add_operator("FULLY_CONNECTED", inputs, (1, 3)))
+    assert words in run("quantize", path, "--weights", weights, "-o", out)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("spread", [0.01, 1.0])
