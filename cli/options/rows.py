@@ -1,8 +1,9 @@
 """Options of the command line that are made from the rows in core/options."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -86,7 +87,7 @@ def _option(row: Option, default: Any) -> Decorator:
         attributes["type"] = click_type(row.kind)
     if collect is not None:
         attributes["multiple"] = True
-        attributes["callback"] = lambda ctx, param, value: collect(value) or default
+        attributes["callback"] = partial(_collected, collect, default)
     elif default is not None and not isinstance(row.kind, Switch):
         attributes |= {"default": default, "show_default": True}
     if isinstance(row.kind, Word) and row.kind.implied:
@@ -96,6 +97,27 @@ def _option(row: Option, default: Any) -> Decorator:
     if row.shown_default:
         attributes["show_default"] = spell(row.shown_default)
     return option(row.group, *flags, row.name, **attributes)
+
+
+def _collected(
+    collect: type[tuple[Any, ...]] | type[dict[Any, Any]],
+    default: Any,
+    ctx: click.Context,
+    param: click.Parameter,
+    values: Sequence[Any],
+) -> Any:
+    """Returns the values of a repeatable option in a collection; the default for none.
+
+    Raises:
+        click.BadParameter: if a mapping would have a name twice.
+    """
+    if collect is dict:
+        names = [name for name, _ in values]
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
+            what = f"but got {repeated[0]} {len(repeated)} times" if repeated[0] else "but got more"
+            raise click.BadParameter(f"must be given once for a name, {what}.", ctx, param)
+    return collect(values) or default
 
 
 def _collection(kind: Kind) -> type[tuple[Any, ...]] | type[dict[Any, Any]] | None:

@@ -121,6 +121,13 @@ def test_values_that_do_not_fit_are_refused(folder: Path, option: str, words: st
     assert words in text
 
 
+def test_an_input_is_not_given_twice(folder: Path) -> None:
+    values = ("--input-value", "rate=8", "--input-value", "rate=16")
+    status, text = run("inspect", "m.onnx", *values)
+    assert status == 2
+    assert "'--input-value': must be given once for a name, but got rate 2 times." in text
+
+
 def test_only_onnx_files_are_converted_for_values(folder: Path) -> None:
     odt.new_model("mlp", input_shape=(3,), outputs=2, hidden=(3,)).save("m.tflite")
     status, text = run("convert", "m.tflite", "m.circle", "--input-shape", "1x3")
