@@ -57,8 +57,9 @@ class PersonalizeOptions:
         None,
         File(),
         REPLAY,
-        "File of the stored features.  [default: the model's name with .features.npz]",
+        "File of the stored features.",
         metavar="FILE",
+        shown_default="the model's name with .features.npz",
     )
     samples_per_class: int = option(
         20,

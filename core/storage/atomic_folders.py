@@ -7,7 +7,7 @@ from typing import Self
 
 from odt.core.storage.atomic_files import UNFINISHED, lock, new_mode, sync_folder
 from odt.core.storage.reading import unwritable
-from odt.errors import ModelError, OdtError
+from odt.errors import ModelError
 
 
 class AtomicFolder:
@@ -19,19 +19,18 @@ class AtomicFolder:
 
     Args:
         path: name of the folder.
-        error: class of the exceptions to raise.
 
     Attributes:
         temporary: path of the temporary folder.
 
     Raises:
-        OdtError: an exception of the given class, if the folder cannot be written.
+        ModelError: if the folder cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         import tempfile
 
-        self.error, self.path = error, os.fspath(path)
+        self.path = os.fspath(path)
         try:
             self.path = os.path.realpath(path)
             parent = os.path.dirname(self.path)
@@ -90,8 +89,8 @@ class AtomicFolder:
         finally:
             self.discard()
 
-    def _refuse(self, e: OSError | ValueError) -> OdtError:
-        return self.error(unwritable(self.path, e, "folder"))
+    def _refuse(self, e: OSError | ValueError) -> ModelError:
+        return ModelError(unwritable(self.path, e, "folder"))
 
 
 def entries(path: str | os.PathLike[str]) -> set[str]:

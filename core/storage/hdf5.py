@@ -49,6 +49,7 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
     Raises:
         KeyError: if nothing has this name.
         ValueError: if the name does not belong to a data set in this file.
+        OdtError: an exception of the given class, for a decompression bomb.
     """
     h5py = load_h5py(where, error)
     item = root

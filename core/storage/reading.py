@@ -22,6 +22,7 @@ from odt.errors import DataError, OdtError, one_line
 ABSENT = "no such file or directory"  # the system's message for a missing file
 READABLE = "a readable file"
 MAX_SHOWN = 80  # characters of one text
+MAX_JSON = 60  # characters of a value of a JSON file
 MAX_LISTED = 20  # texts of a list
 MAX_LINE = 160  # characters of a list, or of the text of an exception
 # A file that exceeds both is a decompression bomb: real data does not compress that well.
@@ -162,10 +163,10 @@ def printable(text: object, most: int = MAX_SHOWN) -> str:
     return one_line(str(text), most)
 
 
-def shortened_json(value: object, most: int = 60) -> str:
-    """Returns a value of a JSON file for messages, with at most `most` characters."""
+def shortened_json(value: object) -> str:
+    """Returns a value of a JSON file for messages, with at most MAX_JSON characters."""
     text = json_text(value)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= MAX_JSON else f"{text[: MAX_JSON - 3]}..."
 
 
 def listed(texts: Collection[object], most: int = MAX_LINE) -> str:
