@@ -2,7 +2,8 @@
 
 A call computes the real numbers of a weight before each call that reads them. They live in the
 arena until that call, so that forward and backward each need memory for one weight at a time. Dense
-layers of few rows read packed integers as they are, and tables are decoded row by row.
+layers decode weights as they pack them, those of few rows read packed integers as they are, and
+tables are decoded row by row.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,6 +17,7 @@ from odt.kernels.families import gather
 from odt.kernels.geometry.decoders import Decoder, IntegerDecoder, RoundingDecoder
 from odt.kernels.geometry.softmax_geometry import ChunkedAttrs
 from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.native import stored_products
 from odt.kernels.native.binding import in_order
 from odt.kernels.native.library import compiled_of
 from odt.kernels.native.stored_weights import (
@@ -26,6 +28,7 @@ from odt.kernels.native.stored_weights import (
     packed_dense,
     packed_dense_fits,
 )
+from odt.kernels.ops.fully_connected import OP as DENSE
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Specs, TensorSpec
 
 TABLES = {"GATHER": ("x", "indices"), "EMBEDDING_LOOKUP": ("table", "ids")}  # operands
@@ -50,9 +53,7 @@ def _decode(attrs: StoredAttrs, *, x: Array, y: Array) -> None:
     attrs.decoder.decode(x, y)
 
 
-def _packed_dense(
-    attrs: StoredAttrs, *, x: Array, w: Array, y: Array, planes: Array, b: Array | None = None
-) -> None:
+def _only_compiled(attrs: StoredAttrs, **arrays: Array) -> None:
     raise AssertionError("plans use it as a compiled kernel alone")
 
 
@@ -85,10 +86,16 @@ def _call_select_rows(
 
 DECODE = Kernel(_decode, reads=("x",), writes=("y",), compiled=Compiled(decode, decode_fits))
 PACKED_DENSE = Kernel(
-    _packed_dense,
+    _only_compiled,
     reads=("x", "w", "b?"),
     writes=("y",),
     compiled=Compiled(packed_dense, packed_dense_fits, _planes),
+)
+STORED_DENSE = Kernel(
+    _only_compiled, reads=("x", "w", "b?"), writes=("y",), compiled=stored_products.FORWARD
+)
+STORED_GRAD_X = Kernel(
+    _only_compiled, reads=("dy", "w"), writes=("dx",), compiled=stored_products.GRAD_X
 )
 SELECT_ROWS = Kernel(
     _select_rows,
@@ -207,7 +214,7 @@ def _in_arena(value: Value, name: str, base: str | None = None) -> Value:
 def _on_packed(
     call: Call, number: int, values: dict[str, Value], decoders: Mapping[str, Decoder]
 ) -> Call | None:
-    """Returns a call of a dense layer that reads packed weights; None for other calls.
+    """Returns a call of a dense layer that reads stored weights; None for other calls.
 
     Args:
         call: the call, which reads real numbers.
@@ -216,13 +223,23 @@ def _on_packed(
         decoders: decoders of the stored weights.
     """
     name = call.arrays.get("w", "")
-    if call.phase is not Phase.FORWARD or _operator(call) != "FULLY_CONNECTED":
-        return None
     if name not in decoders or list(call.arrays.values()).count(name) > 1:
         return None
-    attrs = StoredAttrs(decoders[name], call.specs["w"].shape, "FULLY_CONNECTED")
-    specs = {**call.specs, "w": values[name].spec}
-    return _with_kernel(call, PACKED_DENSE, attrs, call.arrays, specs, number, values)
+    kernels: tuple[Kernel, ...] = ()
+    if call.kernel is DENSE.forward:
+        kernels = PACKED_DENSE, STORED_DENSE
+    elif call.kernel is DENSE.grads["x"]:
+        kernels = (STORED_GRAD_X,)
+    if "rounded" in call.workspace:  # to bfloat16, from real numbers
+        kernels = ()
+    attrs = StoredAttrs(decoders[name], call.specs["w"].shape, DENSE.name)
+    specs = {n: spec for n, spec in call.specs.items() if n not in call.workspace}
+    specs["w"] = values[name].spec
+    for kernel in kernels:
+        direct = _with_kernel(call, kernel, attrs, call.arrays, specs, number, values)
+        if direct is not None:
+            return direct
+    return None
 
 
 def _on_rows(
@@ -293,7 +310,7 @@ def _with_kernel(
         values: values of the plan, to which those of the workspace are added.
     """
     compiled = compiled_of(kernel, attrs, specs)
-    if compiled is None and kernel is PACKED_DENSE:
+    if compiled is None and kernel.run is _only_compiled:
         return None
     workspace = (compiled or kernel).workspace(attrs, specs)
     kept = {n: v for n, v in arrays.items() if n not in call.workspace}

@@ -92,6 +92,10 @@ KERNEL(decode_rows,
 KERNEL(decode_blocks, (const uint8_t *q /* (E, blocks) */, float *y /* (R, 32 blocks) */,
                        const int64_t *at /* (R), or null */, int64_t rows, int64_t blocks,
                        int64_t bits, int64_t minimum))
+KERNEL(decode_panel,
+       (const uint8_t *q /* (units, depth) */, const float *scales /* (units, n), or null */,
+        const float *zeros /* (units), of bytes */, float *panel, int64_t units, int64_t depth,
+        int64_t first, int64_t columns, int64_t shift, int64_t bits, int64_t minimum, int64_t flip))
 
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
    whole vectors. */

@@ -1,4 +1,4 @@
-"""Frozen weights of integers stay as they are: dense layers of few rows read them directly."""
+"""Frozen weights of integers stay as they are: dense layers read them directly."""
 
 from pathlib import Path
 
@@ -12,10 +12,14 @@ from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Region
 from odt.core.planning.stored_weights import DECODE, StoredAttrs
 from odt.core.recipe.lowered_model import lower_model
+from odt.kernels.geometry.block_formats import BLOCK_FORMATS, BlockFormat
 from odt.kernels.geometry.decoders import IntegerDecoder, decoded
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import unpack
+from odt.kernels.native import dense
+from odt.kernels.native.convolution import panel_workspace
 from odt.kernels.native.library import compiled_of, is_available
+from odt.kernels.native.stored_products import FORWARD, GRAD_X, panel_of
 from odt.kernels.native.stored_weights import (
     decode,
     decode_rows,
@@ -110,6 +114,43 @@ def test_a_dense_layer_reads_packed_weights(
     packed_dense(attrs, x=x, w=packed, y=y, planes=planes, b=b)()
     exact = x.astype(np.float64) @ expected(decoder, packed, shape).T.astype(np.float64) + b
     np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-4)
+
+
+def in_blocks(kind: str, units: int, depth: int) -> tuple[BlockFormat, Array]:
+    """A decoder of GGML's blocks, and random ones."""
+    rng, form = np.random.default_rng(0), BLOCK_FORMATS[kind]
+    blocks = rng.integers(0, 256, (units * depth // form.values, form.nbytes)).astype(np.uint8)
+    scales = rng.uniform(-0.1, 0.1, (len(blocks), form.header // 2))
+    blocks[:, : form.header] = scales.astype("<f2").view(np.uint8)
+    return form, blocks.reshape(-1)
+
+
+@needs_compiled
+@pytest.mark.parametrize("form", [*FORMS[:5], *BLOCK_FORMATS])
+@pytest.mark.parametrize("shape", [(16, 64), (208, 192), (400, 1536)])
+def test_products_have_the_bits_of_decoded_weights(
+    form: tuple[int, int] | str, shape: tuple[int, int]
+) -> None:
+    """Forward and by x, for weights of one panel and of several."""
+    units, depth = shape
+    decoder, stored = in_blocks(form, *shape) if isinstance(form, str) else weight(*form, *shape)
+    attrs, real = StoredAttrs(decoder, shape, ""), decoded(decoder, stored, shape)
+    rng = np.random.default_rng(1)
+    x, dy, b = (rng.normal(size=n).astype(np.float32) for n in ((30, depth), (30, units), units))
+    dx, y, of_x, of_y = (np.full_like(a, np.nan) for a in (x, dy, x, dy))
+    specs = {n: TensorSpec(a.shape, a.dtype) for n, a in (("x", x), ("dy", dy), ("w", stored))}
+    specs |= {"y": specs["dy"], "dx": specs["x"]}
+    for product, names in ((FORWARD, "x w y"), (GRAD_X, "dy w dx")):
+        assert product.fits(attrs, {n: specs[n] for n in names.split()})
+    panel = np.full(panel_of(depth, units).shape, np.nan, np.float32)
+    FORWARD.bind(attrs, x=x, w=stored, y=y, b=b, clamp=(0.0, 1.0), panel=panel)()
+    panel = np.full(panel_of(units, depth).shape, np.nan, np.float32)
+    GRAD_X.bind(attrs, dy=dy, w=stored, dx=dx, relu_mask=(x, 0.0, np.inf), panel=panel)()
+    panel = np.empty(panel_workspace(depth, units)["panel"].shape, np.float32)
+    dense.forward(None, x=x, w=real, y=of_y, b=b, clamp=(0.0, 1.0), panel=panel)()
+    dense.grad_x(None, dy=dy, w=real, dx=of_x, relu_mask=(x, 0.0, np.inf))()
+    np.testing.assert_array_equal(y.view(np.uint32), of_y.view(np.uint32))
+    np.testing.assert_array_equal(dx.view(np.uint32), of_x.view(np.uint32))
 
 
 def network(bits: int, block: int, path: Path) -> Path:
