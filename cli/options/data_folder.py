@@ -71,7 +71,7 @@ class DataFolder(Option):
 
 def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> Decorator:
     """Returns the option --data; `part` and `validated` are those of DataFolder."""
-    also = ", also validation," if validated else ""
+    also = ", and its split validation if there is one" if validated else ""
     return click.option(
         "--data",
         "data_folder",
@@ -81,7 +81,7 @@ def data_folder(part: str, *, validated: bool = False, section: str = DATA) -> D
         expose_value=False,
         type=click.Path(),
         metavar="DIR",
-        help=f"Folder of odt gen-datafile, whose part {part}{also} is read.",
+        help=f"Folder of odt gen-datafile: its split {part} is read{also}.",
     )
 
 

@@ -31,8 +31,8 @@ data_options = combine(
         common=True,
         type=click.Path(),
         metavar="DIR",
-        help="Folder of odt gen-datafile: the part train is divided among the clients, and the "
-        "part test, if there is one, is used for validation.",
+        help="Folder of odt gen-datafile: its split train is divided among the clients, and its "
+        "split test, if there is one, is used for validation.",
     ),
 )
 
@@ -42,7 +42,7 @@ held_options = combine(
         "--validation-input",
         type=click.Path(),
         metavar="FILE",
-        help="Model inputs of the validation samples; default: the part test of --data.",
+        help="Model inputs of the validation samples; default: the split test of --data.",
     ),
     option(
         VALIDATION,

@@ -40,9 +40,8 @@ class SessionOptions:
         None,
         Word(("boxes",)),
         LOSS,
-        "Task whose targets are not arrays like the outputs: boxes, for detectors, which then have "
-        "the losses, the trained layers and the ranges that their family trains with, unless "
-        "options say others.",
+        "Task whose targets are not arrays like the outputs: boxes, for object detectors. Losses, "
+        "trained layers and ranges then have the defaults of the detector's family.",
         shown_default="that of the data",
     )
     memory_budget: int | str | None = option(

@@ -101,7 +101,7 @@ class StepOptions:
         Word(BATCH_NORMS),
         OPTIMIZER,
         "Batch normalization of an ONNX file in training. fixed: with the statistics of the file. "
-        "batch: with those of each batch, towards which those of the file move.",
+        "batch: with those of each batch; the statistics of the file move towards them.",
         stored=CHECKPOINT,
         shown_default=FIXED,
     )

@@ -63,7 +63,7 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
     """Finds the form of data.
 
     Args:
-        like: path of a data file, of a folder of gen-datafile with the part train, or a pair of
+        like: path of a data file, of a folder of gen-datafile with the split train, or a pair of
             arrays (inputs, targets). The targets of a file are in the file that its JSON file
             names, or in the file with "output" for "input" in its name.
 
