@@ -284,8 +284,11 @@ def documented() -> dict[Any, str]:
 def public_members(value: type) -> list[tuple[str, Any]]:
     """Returns public methods and properties that the class and its bases in odt define.
 
-    Those of the class come first. Members of a base with a section of its own are left out.
+    Those of the class come first. Members of a base with a section of its own are left out, and
+    those of augmentations, which are called by the methods of their base.
     """
+    if issubclass(value, odt.augment.Augmentation) and value is not odt.augment.Augmentation:
+        return []
     members: dict[str, Any] = {}
     for base in value.__mro__:
         if base.__module__.startswith("odt.") and (base is value or base not in documented()):
