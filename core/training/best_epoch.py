@@ -37,7 +37,10 @@ class Best:
 
     @property
     def state(self) -> tuple[float, ...]:
-        """What a resume needs beside the copies: value, epoch, epochs since; empty for none."""
+        """What a resume needs beside the copies: value, epoch, epochs since.
+
+        Empty before the first finite value.
+        """
         value = self.monitor.best
         return () if value is None else (value, self.epoch, self.waited)
 

@@ -62,7 +62,8 @@ class Monitor:
         value = logs[self.name]
         change = 0.0 if self.best is None else value - self.best
         better = self.best is None or (change if self.is_max else -change) > self.min_delta
-        better = better and not math.isnan(value)  # AUC is not defined for a single class
+        # AUC is not defined for a single class, and a perplexity may be too large for a number.
+        better = better and math.isfinite(value)
         if better:
             self.best = value
         return better
@@ -78,7 +79,7 @@ class Plateau:
 
     Attributes:
         state: state for a resume: the best value, the epochs since, the epochs of cooldown left;
-            empty before the first epoch.
+            empty before the first finite value.
     """
 
     def __init__(self, schedule: "ReduceOnPlateau", monitor: str) -> None:

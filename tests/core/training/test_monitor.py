@@ -41,7 +41,7 @@ def test_rates_on_a_plateau_are_torchs_also_after_a_resume(text: str) -> None:
         ("val_loss", (2.0, 1.0, 1.0, 3.0), (True, True, False, False)),
         ("val_accuracy", (0.5, 0.4, 0.6), (True, False, True)),
         ("mean_absolute_error", (0.5, 0.4, 0.6), (True, True, False)),
-        ("val_perplexity", (9.0, 12.0, 8.0), (True, False, True)),
+        ("val_perplexity", (float("inf"), 9.0, 12.0, 8.0), (False, True, False, True)),
     ],
 )
 def test_losses_and_errors_fall_and_other_values_grow(
