@@ -44,17 +44,19 @@ def class_head(graph: Graph, *, logits: bool = False) -> ClassHead:
     """Finds the last layer of a classifier.
 
     Args:
-        graph: as in the file, with float32 weights.
+        graph: as in the file, with float32 weights; all operators are supported.
         logits: whether SOFTMAX may be absent.
 
     Raises:
         UnsupportedError: if the model has another end than FULLY_CONNECTED and SOFTMAX, several
             outputs, or weights that other operators read too.
     """
-    y = graph.outputs[0]
+    if len(graph.outputs) != 1:
+        raise _unsupported(graph, f"{len(graph.outputs)} outputs")
+    (y,) = graph.outputs
     last = producer(graph, y)
     has_softmax = last is not None and last.op == "SOFTMAX"
-    if len(graph.outputs) != 1 or not (has_softmax or logits):
+    if not (has_softmax or logits):
         raise _unsupported(graph, last.op if last else "an input")
     before = last.inputs[0] if last is not None and has_softmax else y
     total = before_rounding(graph, before)

@@ -191,6 +191,7 @@ def personalize(
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
     paths = _paths(source, out, store)
+    source._lowered.graphs.check()
     head = class_head(source._lowered.graph, logits=source.format == ONNX)
     show = show or _no_note
     folder, (x, y) = _opened(source, samples, show)

@@ -129,6 +129,10 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
     builder.write(tmp_path / "m.circle", y)
     with pytest.raises(UnsupportedError, match=r"must be a classifier .* but got FULLY_CONNECTED"):
         class_head(lower_model(read_model(str(tmp_path / "m.circle"))).graph)
+    y = builder.add_operator("SOFTMAX", (y,), (1, 3))
+    builder.write(tmp_path / "m.circle", y, builder.add_operator("ABS", (y,), (1, 3)))
+    with pytest.raises(UnsupportedError, match=r"must be a classifier .* but got 2 outputs"):
+        class_head(lower_model(read_model(str(tmp_path / "m.circle"))).graph)
 
 
 @pytest.mark.parametrize("form", ["float16", "int8 weights", "int4 weights", "int8", "int16x8"])
