@@ -87,7 +87,8 @@ def _option(row: Option, default: Any) -> Decorator:
         attributes["type"] = click_type(row.kind)
     if collect is not None:
         attributes["multiple"] = True
-        attributes["callback"] = partial(_collected, collect, default)
+        has_names = collect is dict or isinstance(row.kind, ByOutput)
+        attributes["callback"] = partial(_collected, collect, default, has_names)
     elif default is not None and not isinstance(row.kind, Switch):
         attributes |= {"default": default, "show_default": True}
     if isinstance(row.kind, Word) and row.kind.implied:
@@ -102,6 +103,7 @@ def _option(row: Option, default: Any) -> Decorator:
 def _collected(
     collect: type[tuple[Any, ...]] | type[dict[Any, Any]],
     default: Any,
+    has_names: bool,
     ctx: click.Context,
     param: click.Parameter,
     values: Sequence[Any],
@@ -109,14 +111,14 @@ def _collected(
     """Returns the values of a repeatable option in a collection; the default for none.
 
     Raises:
-        click.BadParameter: if a mapping would have a name twice.
+        click.BadParameter: if a name is given twice in pairs of a name and a value.
     """
-    if collect is dict:
+    if has_names:
         names = [name for name, _ in values]
         repeated = [name for name in names if names.count(name) > 1]
         if repeated:
-            what = f"but got {repeated[0]} {len(repeated)} times" if repeated[0] else "but got more"
-            raise click.BadParameter(f"must be given once for a name, {what}.", ctx, param)
+            text = f'must be given once for each name, but got "{repeated[0]}" more than once.'
+            raise click.BadParameter(text, ctx, param)
     return collect(values) or default
 
 
