@@ -91,66 +91,86 @@ def dequantize_weights(model: Model) -> DequantizedGraph:
         ModelError: if the scales or the bytes of a constant do not fit its shape.
     """
     check_constants(model)
-    tensors_of_file, as_int4 = model.graph.tensors, int2_filters(model)
-    decoders = _decoders(model)
-    graph = unpack_constants(model.graph, decoders)
-    model = replace(model, graph=graph)
-    tensors = list(graph.tensors)
-    nodes = []
-    replaced: dict[int, int] = {}  # tensor of the file → its float32 tensor
-    replacements = set[int]()  # the float32 tensors
-    same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
+    return _Dequantizer(model).dequantize()
 
-    def as_real(i: int, into: int) -> int:
+
+class _Dequantizer:
+    """Replaces constants by float32 ones, node by node."""
+
+    def __init__(self, model: Model) -> None:
+        self._tensors_of_file, self._as_int4 = model.graph.tensors, int2_filters(model)
+        self._decoders = _decoders(model)
+        self._graph = unpack_constants(model.graph, self._decoders)
+        self._model = replace(model, graph=self._graph)
+        self._tensors = list(self._graph.tensors)
+        self._replaced: dict[int, int] = {}  # tensor of the file → its float32 tensor
+        self._replacements = set[int]()  # the float32 tensors, except for those in blocks
+        # Further outputs of DEQUANTIZE → the first: one tensor, one weight.
+        self._same: dict[int, int] = {}
+
+    def dequantize(self) -> DequantizedGraph:
+        """Returns the graph with float32 constants."""
+        for i in in_blocks(self._graph):
+            self._tensors[i] = _blocks(self._model, i)
+            self._replaced[i] = i
+        nodes = [
+            new for node in self._graph.nodes if (new := self._on_real_weights(node)) is not None
+        ]
+        stored = {into: i for i, into in self._replaced.items()}
+        tensors = tuple(self._tensors)
+        return DequantizedGraph(replace(self._graph, tensors=tensors, nodes=tuple(nodes)), stored)
+
+    def _on_real_weights(self, node: Node) -> Node | None:
+        """Returns a node that reads float32 weights; None for the conversion of a weight."""
+        single = len(node.inputs) == len(node.outputs) == 1
+        if single and (node.op in CONVERSIONS or _casts_bfloat16(self._graph, node)):
+            (x,), (y,) = node.inputs, node.outputs
+            is_weight = _is_weight(self._model, x)
+            first = self._as_real(x, y) if is_weight else self._same.get(x, x)
+            if first in self._replacements:
+                if first != y:
+                    self._same[y], self._tensors[y] = first, self._tensors[first]
+                return None
+        inputs = tuple(self._same.get(i, i) for i in node.inputs)
+        if _is_hybrid(self._graph, node):
+            inputs = tuple(
+                self._as_real(i, i) if _is_hybrid_weight(self._model, i) else i for i in inputs
+            )
+        return node if inputs == node.inputs else replace(node, inputs=inputs)
+
+    def _as_real(self, i: int, into: int) -> int:
         """Returns the float32 tensor of a constant; makes it at index `into` if there is none."""
-        if i in replaced:
-            return replaced[i]
-        decoder, data = decoders.get(i), graph.tensors[i].data
+        if i in self._replaced:
+            return self._replaced[i]
+        tensor, decoder = self._graph.tensors[i], self._decoders.get(i)
+        data = tensor.data
         if decoder is None:
-            data = _real(model, i, hybrid=i == into)
+            data = _real(self._model, i, hybrid=i == into)
             data.flags.writeable = False
         elif i == into and data is not None and decoder.bits == BYTE:
             data = data.view(np.int8)  # as hybrid operators read uint8
-        quantization = None
-        places = graph.tensors[i].places
-        if i in as_int4:
-            first = int2_as_int4(model.quantization[i])
-            quantization = WeightQuantization(first, np.dtype(np.int8), 4)
-        elif packed_bits(tensors_of_file[i]) or _has_blocks(model, i):
-            quantization = weight_quantization(tensors_of_file[i], model.quantization[i])
-        if i in model.sparsity:
-            places = model.sparsity[i].places
-        tensors[into] = replace(
-            graph.tensors[i],
-            spec=TensorSpec(graph.tensors[i].spec.shape, FLOAT32),
+        sparsity = self._model.sparsity.get(i)
+        self._tensors[into] = replace(
+            tensor,
+            spec=TensorSpec(tensor.spec.shape, FLOAT32),
             data=data,
             quantized=False,
-            quantization=quantization,
+            quantization=self._rounding(i),
             decoder=decoder,
-            places=places,
+            places=tensor.places if sparsity is None else sparsity.places,
         )
-        replaced[i] = into
-        replacements.add(into)
+        self._replaced[i] = into
+        self._replacements.add(into)
         return into
 
-    for i in in_blocks(model.graph):
-        tensors[i] = _blocks(model, i)
-        replaced[i] = i
-    for node in graph.nodes:
-        single = len(node.inputs) == len(node.outputs) == 1
-        if single and (node.op in CONVERSIONS or _casts_bfloat16(graph, node)):
-            (x,), (y,) = node.inputs, node.outputs
-            first = as_real(x, y) if _is_weight(model, x) else same.get(x, x)
-            if first in replacements:
-                if first != y:
-                    same[y], tensors[y] = first, tensors[first]
-                continue
-        inputs = tuple(same.get(i, i) for i in node.inputs)
-        if _is_hybrid(graph, node):
-            inputs = tuple(as_real(i, i) if _is_hybrid_weight(model, i) else i for i in inputs)
-        nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
-    stored = {into: i for i, into in replaced.items()}
-    return DequantizedGraph(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+    def _rounding(self, i: int) -> WeightQuantization | None:
+        """Returns how a weight is rounded while it trains; None if it is not."""
+        if i in self._as_int4:
+            as_int4 = int2_as_int4(self._model.quantization[i])
+            return WeightQuantization(as_int4, np.dtype(np.int8), 4)
+        if packed_bits(self._tensors_of_file[i]) or _has_blocks(self._model, i):
+            return weight_quantization(self._tensors_of_file[i], self._model.quantization[i])
+        return None
 
 
 def _decoders(model: Model) -> dict[int, IntegerDecoder]:
