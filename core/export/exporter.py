@@ -114,10 +114,7 @@ def export_model(
     scales = dict(quantizations or {})
     if not float_weights or has_other_subgraphs(model):
         stored, scales = _as_stored(model, weights, scales)
-        shared = _shared(model, stored, scales)
-        if shared and not real_graph(one_step(model)).ranges.keys().isdisjoint(weights):
-            names = signatures_of(model, [s.subgraph for s in shared])
-            raise _moved_ranges_error(model, names)
+        shared = _shared(model, weights, stored, scales)
     if float_weights:
         model, weights, info = _in_float(model, weights, info, merged)
         scales = {}
@@ -128,30 +125,37 @@ def export_model(
         "must be circle, because training info is stored in circle files"
     )
     if needs_own_activations(model):
-        new_model, positions = with_own_activations(model)
-        new_model = inline(new_model)
-        weights = renumber(model, new_model, weights)
-        scales = renumber(model, new_model, scales)
-        model = new_model
-        if info is not None and info.trainable_ops is not None:
-            trainable_ops = new_positions(info.trainable_ops, positions)
-            info = replace(info, trainable_ops=trainable_ops)
+        model, weights, scales, info = _with_own_activations(model, weights, scales, info)
     name = os.fspath(path)
-    written = [ExportContents(name, model, weights, scales), *_other_contents(name, model, shared)]
-    patches, new_buffers = _place_values(written)
-    for contents in written:
-        patches += _quantization_patches(contents.model, contents.quantizations)
-    patches += version_patches(model)
+    contents = [ExportContents(name, model, weights, scales)]
+    contents += _other_contents(name, model, shared)
     entries, archive = _entries(model, file_format, record, info)
+    patches, new_buffers = _place_values(contents)
+    for each in contents:
+        patches += _quantization_patches(each.model, each.quantizations)
+    patches += version_patches(model)
     edit = format_edit(model, file_format, new_buffers, entries)
-    written[0] = replace(written[0], entries=entries)
-    chunks = _chunks(model, edit, patches, source, archive)
+    contents[0] = replace(contents[0], entries=entries)
 
     def check(file: str) -> None:
-        for contents in written:
-            contents.check(file)
+        for each in contents:
+            each.check(file)
 
-    write_atomically(path, chunks, check=check)
+    write_atomically(path, _chunks(model, edit, patches, source, archive), check=check)
+
+
+def _with_own_activations(
+    model: Model,
+    weights: Mapping[int, Array],
+    quantizations: Mapping[int, Quantization],
+    info: TrainingInfo | None,
+) -> tuple[Model, dict[int, Array], dict[int, Quantization], TrainingInfo | None]:
+    """Returns a model without fused TANHs; renumbers the others for its tensors and operators."""
+    new, positions = with_own_activations(model)
+    new = inline(new)
+    if info is not None and info.trainable_ops is not None:
+        info = replace(info, trainable_ops=new_positions(info.trainable_ops, positions))
+    return new, renumber(model, new, weights), renumber(model, new, quantizations), info
 
 
 def _entries(
@@ -267,12 +271,25 @@ def _as_stored(
 
 
 def _shared(
-    model: Model, weights: Mapping[int, Array], quantizations: Mapping[int, Quantization]
+    model: Model,
+    weights: Mapping[int, Array],
+    stored: Mapping[int, Array],
+    quantizations: Mapping[int, Quantization],
 ) -> list[SharedWeights]:
-    """Returns the new values in other subgraphs; warns of constants that may be changed weights."""
+    """Returns the new values in other subgraphs; warns of constants that may be changed weights.
+
+    Args:
+        model: the model.
+        weights: new values in float32, and the numbers of ranges that moved.
+        stored: new values as the file stores them.
+        quantizations: their quantizations.
+
+    Raises:
+        UnsupportedError: if ranges moved, on which biases of other subgraphs depend.
+    """
     new: dict[int, tuple[Array, Quantization | None]] = {}
     reader = PageReader(model)
-    for i, values in weights.items():
+    for i, values in stored.items():
         data = model.graph.tensors[i].data
         old = model.quantization.get(i)
         scales = quantizations.get(i, old)
@@ -287,7 +304,10 @@ def _shared(
                 f"values of {', '.join(changes.unknown[:MAX_NAMED])}, because several weights that "
                 "had these values now differ."
             )
-    return [changes for changes in shared if changes.values]
+    shared = [changes for changes in shared if changes.values]
+    if shared and not real_graph(one_step(model)).ranges.keys().isdisjoint(weights):
+        raise _moved_ranges_error(model, signatures_of(model, [s.subgraph for s in shared]))
+    return shared
 
 
 def _other_contents(
