@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -78,51 +79,77 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
     if state.get("has_external_data"):
         raise ModelError(f"{name}: a checkpoint must be one file, but got external data.")
     nominal = bool(state.get("is_nominal_state"))
-    pairs = [
-        [_tensor(name, t, is_nominal=nominal) for t in state.get(key, [])]
-        for key in ("requires_grad_params", "frozen_params")
-    ]
-    counts = Counter(parameter for parameter, _ in chain(*pairs))
-    for parameter, count in counts.items():
-        if count > 1:
-            raise ModelError(
-                f"{name}: each parameter must occur once, but got {printable(parameter)} twice."
-            )
-    trained, frozen = map(dict, pairs)
+    trained, frozen = _parameters(name, state, is_nominal=nominal)
     groups = tables.get("optimizer_groups", [])
     if len(groups) > 1:
         raise ModelError(f"{name}: there must be one group of parameters, but got {len(groups)}.")
     group = groups[0] if groups else {}
-    moments = {
-        _text(s.get("param_name", b"")): tuple(_tensor(name, t)[1] for t in s.get("momentums", []))
-        for s in group.get("optimizer_states", [])
-    }
-    for parameter, arrays in moments.items():
-        shape = trained[parameter].shape if parameter in trained else None
-        if any(a.shape != shape for a in arrays):
-            raise ModelError(
-                f"{name}: moments must have the shape of a trained parameter, but got "
-                f"{printable(parameter)} {[a.shape for a in arrays]}."
-            )
     step = group.get("step", 0)
     if step < 0:
         raise ModelError(f"{name}: step must be 0 or more, but got {step}. The file is damaged.")
-    bag = tables.get("property_bag", {})
-    properties: dict[str, Property] = {}
-    for entry in (*bag.get("ints", []), *bag.get("floats", []), *bag.get("strings", [])):
-        value = entry.get("value", 0)
-        properties[_text(entry.get("name", b""))] = (
-            _text(value) if isinstance(value, bytes) else value
-        )
     return OrtCheckpoint(
         trained,
         frozen,
-        moments,
+        _moments(name, group, trained),
         step=step,
         learning_rate=group.get("initial_learning_rate", RATE),
-        properties=properties,
+        properties=_properties(tables.get("property_bag", {})),
         is_nominal=nominal,
     )
+
+
+def _parameters(
+    where: str, state: Mapping[str, Any], *, is_nominal: bool
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Reads the parameters that train, and the frozen ones, by name.
+
+    Raises:
+        ModelError: if one is damaged, or occurs twice.
+    """
+    pairs = [
+        [_tensor(where, t, is_nominal=is_nominal) for t in state.get(key, [])]
+        for key in ("requires_grad_params", "frozen_params")
+    ]
+    counts = Counter(name for name, _ in chain(*pairs))
+    for name, count in counts.items():
+        if count > 1:
+            raise ModelError(
+                f"{where}: each parameter must occur once, but got {printable(name)} twice."
+            )
+    trained, frozen = map(dict, pairs)
+    return trained, frozen
+
+
+def _moments(
+    where: str, group: Mapping[str, Any], trained: Mapping[str, Array]
+) -> dict[str, tuple[Array, ...]]:
+    """Reads the moments of each parameter.
+
+    Raises:
+        ModelError: if they do not have the shape of a parameter that trains.
+    """
+    moments = {
+        _text(s.get("param_name", b"")): tuple(_tensor(where, t)[1] for t in s.get("momentums", []))
+        for s in group.get("optimizer_states", [])
+    }
+    for name, arrays in moments.items():
+        shape = trained[name].shape if name in trained else None
+        if any(a.shape != shape for a in arrays):
+            raise ModelError(
+                f"{where}: moments must have the shape of a trained parameter, but got "
+                f"{printable(name)} {[a.shape for a in arrays]}."
+            )
+    return moments
+
+
+def _properties(bag: Mapping[str, Any]) -> dict[str, Property]:
+    """Reads the user's properties, of all types."""
+    properties: dict[str, Property] = {}
+    for entry in (*bag.get("ints", []), *bag.get("floats", []), *bag.get("strings", [])):
+        value = entry.get("value", 0)
+        text = _text(value) if isinstance(value, bytes) else value
+        properties[_text(entry.get("name", b""))] = text
+    return properties
 
 
 def write_ort_checkpoint(checkpoint: OrtCheckpoint, path: str | os.PathLike[str]) -> None:
