@@ -81,6 +81,9 @@ def npz_arrays(path: str, pick: Pick = list, check: Check | None = None) -> dict
         pick: chooses the names.
         check: called with the number of an array, and an array of its shape and dtype that takes no
             memory, before it is unpacked; may raise DataError.
+
+    Raises:
+        DataError: if the file is damaged, or holds no arrays of numbers.
     """
     import zipfile
 
@@ -156,7 +159,11 @@ def _npz_member(
 
 
 def hdf5_arrays(path: str, pick: Pick) -> list[Rows]:
-    """Returns the data sets of the group "value" that `pick` chooses from all names."""
+    """Returns the data sets of the group "value" that `pick` chooses from all names.
+
+    Raises:
+        DataError: if the file is damaged, or has no such group or arrays.
+    """
     h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         file = h5py.File(path, "r")

@@ -2,7 +2,7 @@
 
 Recurrent layers become one group of operators for each step, because runtimes keep the states of
 TFLite's recurrent operators from one run to the next, and those of ONNX begin anew. In this module
-`b` is the graph that is being built.
+`b` is the graph that is being built. Functions raise ShapeError for nodes that they cannot compose.
 """
 
 from collections.abc import Callable, Mapping, Sequence

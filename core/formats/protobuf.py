@@ -54,7 +54,11 @@ Table: TypeAlias = Mapping[int, Field]
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Reads a number of 7 bits in each byte; returns it and the position after it."""
+    """Reads a number of 7 bits in each byte; returns it and the position after it.
+
+    Raises:
+        ProtobufError: if it does not end within MAX_VARINT bytes, or before `end`.
+    """
     value = shift = 0
     for k in range(at, min(end, at + MAX_VARINT)):
         byte = data[k]

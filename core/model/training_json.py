@@ -64,7 +64,16 @@ def read_training_json(
 def parse_training_json(
     text: str, where: str, operators: int, warn: Callable[[str], None] = _no_warning
 ) -> TrainingInfo:
-    """Parses training info in JSON; `where` is its name in messages."""
+    """Parses training info in JSON.
+
+    Args:
+        text: the JSON.
+        where: its name in messages.
+        operators, warn: as for `read_training_json`.
+
+    Raises:
+        OdtError: if it has invalid values.
+    """
     try:
         content = json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError) as e:
