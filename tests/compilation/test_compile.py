@@ -136,6 +136,26 @@ def test_rows_of_tables_train_to_the_bits_of_the_base_kernels(
     assert "rows of the gradient of table" in (tmp_path / "c/table.c").read_text()
 
 
+def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(
+    kernels: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The last layer of 7 words and its cross-entropy compute 2 positions at once."""
+    monkeypatch.setattr("odt.core.planning.output_loss.LEAST_SAVED", -(10**9))
+    monkeypatch.setattr("odt.core.planning.chunked_loss.CHUNK", 2 * 7 * 4)
+    monkeypatch.setattr("odt.core.planning.chunked_loss.LEAST_ROWS", 1)
+    builder = ModelBuilder("circle")
+    y = builder.add_input((1, 5, 6))
+    for name, units in (("hidden", 6), ("head", 7)):
+        weight = builder.add_weight((units, 6), 6, name)
+        y = builder.add_operator("FULLY_CONNECTED", (y, weight), (1, 5, units), keep_num_dims=True)
+    path = tmp_path / "words.circle"
+    builder.write(path, y)
+    check_bits(
+        path, kernels, tmp_path, loss="sparse_categorical_crossentropy", optimizer=odt.SGD(0.1)
+    )
+    assert (tmp_path / "c/words.c").read_text().count("words_label_rows_base(") > 10  # chunks
+
+
 def check_bits(
     path: Path,
     kernels: dict[str, Path],
