@@ -82,6 +82,21 @@ def test_commands_take_sizes_and_values_of_inputs(folder: Path) -> None:
     assert (status, "Epoch 1" in text) == (0, True), text
 
 
+def test_a_report_reads_the_model_as_training_does(folder: Path) -> None:
+    """The trained model, and that of the best epoch; with the weight of the loss, as in the log."""
+    options = ("--validation-split", 0.25, "--epochs", 1, "--loss-weight", "0=2")
+    status, text = run("train", "m.onnx", *DATA, *SIZES, *options, "--run-dir", "r")
+    assert status == 0, text
+    loss = odt.read_run("r").rows[-1]["val_loss"]
+    for weights in ("", ", weights of best.odt"):
+        status, text = run("report", "r")
+        assert status == 0, text
+        assert (
+            f"4 validation samples, loss {loss:.6g}{weights}." in Path("r/report.html").read_text()
+        )
+        Path("r/model.onnx").unlink(missing_ok=True)
+
+
 def test_what_the_other_branch_lacks_is_named(folder: Path) -> None:
     status, text = run("check", "m.onnx", *LOSS, *SIZES[:2], "--input-value", "rate=16")
     assert (status, "(Nonsense): is not supported" in text) == (1, True), text

@@ -23,10 +23,10 @@ from odt.evaluation.evaluation import class_names
 from odt.evaluation.prediction import ModelPredictor
 from odt.kernels.rows.opdef import Array
 from odt.live.files import with_name
-from odt.models.model import Model, file_of, load_model
+from odt.models.model import Model, file_of
 from odt.runs.run import BEST, Run
+from odt.runs.run_model import late_option, model_of, read_model
 from odt.runs.sample_origin import Columns
-from odt.runs.sample_sections import best_model, model_of
 
 MAX_SAMPLES = 20  # of one file that are predicted
 ARRAYS = (".npy", ".npz", ".h5", ".bin")  # files of samples that need no preprocessing
@@ -197,12 +197,12 @@ class RunModel(Closing):
         if self._loaded is not None and self._loaded.stamp == stamp:
             return self._loaded
         self.close()
-        if "adapters" in run.recipe and not trained:
+        if not trained and (option := late_option(run)):
             raise OdtError(
-                f"{run.path.name}: with adapters, the model must be complete to predict. Wait for "
-                "the end of the run."
+                f"{run.path.name}: with the option {option}, the model must be complete to "
+                "predict. Wait for the end of the run."
             )
-        model = load_model(trained) if trained else best_model(run)
+        model = read_model(run, trained)
         record = read_record(file_of(model))
         predictor = ModelPredictor(model, batch_size=1)
         self._loaded = _LoadedModel(trained, stamp, model, record, predictor)

@@ -4,11 +4,9 @@ The trained model of the run is evaluated on its validation samples, or on given
 """
 
 import base64
-import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,25 +22,24 @@ from odt.core.training.sample_results import SampleResults
 from odt.data.run_samples import arrange
 from odt.errors import OdtError
 from odt.evaluation.classification import ClassificationReport
-from odt.evaluation.evaluation import Evaluation, ModelEvaluator, class_names, task_of
+from odt.evaluation.evaluation import Evaluation, ModelEvaluator, class_names
 from odt.evaluation.sample_table import Label, SampleTable
 from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.opdef import Array
-from odt.models.model import Model, file_of, load_model
+from odt.models.model import file_of
 from odt.runs.box_sections import box_sections
 from odt.runs.page import section
 from odt.runs.page import table as html_table
 from odt.runs.regression_section import regression_section
 from odt.runs.run import BEST, LAST, RECIPE, Run
+from odt.runs.run_model import FILES, late_option, model_of, options_of, read_model, task_of_run
 from odt.runs.sample_origin import SampleOrigin, origin_of
 from odt.runs.sample_pictures import png, upright
-from odt.training.trainer import Trainer
 
 MAX_RIGHT = 12  # samples predicted right that are shown
 MAX_CLASSES = 30  # of a matrix that is shown whole
 OPACITY = 0.7  # of the color of a cell that has all samples of its class
-FILES = ("load-input", "load-expected")
 VALIDATION_FILES = ("validation-input", "validation-expected")
 CUSTOM = "Samples of models with several losses or a custom loss are not shown."
 
@@ -71,11 +68,12 @@ def sample_sections(
     if loss and is_plugin(loss):
         return [section("Samples", f'<p class="pale">{CUSTOM}</p>')]
     path = model_of(run)
-    model = load_model(path) if path else best_model(run)
+    model = read_model(run, path)
     if loss:
         loss = _loss(run, loss)
+    weights = {} if task else options_of(run, "loss-weight")
     with ModelEvaluator(
-        model, task=task, loss=loss, reduction=progress_of_run.reduction
+        model, task=task, loss=loss, reduction=progress_of_run.reduction, **weights
     ) as evaluator:
         data, order, inputs = open_samples(run, new_data, evaluator, progress_of_run)
         record = read_record(file_of(model))
@@ -88,8 +86,8 @@ def sample_sections(
             progress=progress,
         )
     where = "test" if new_data else "validation"
-    weights = "" if path else f", weights of {BEST}"
-    about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
+    epoch = "" if path else f", weights of {BEST}"
+    about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{epoch}.</p>"
     origin = origin_of(inputs[0], data.inputs[0].spec.size)
     if evaluation.detections:
         return box_sections(data, evaluation.detections, origin, about, most)
@@ -206,36 +204,13 @@ def _loss(run: Run, text: str) -> str:
 def unavailable(run: Run, new_data: tuple[Any, Any] | None) -> str:
     """Returns why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
-    if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
+    if not model_of(run) and (not (run.path / BEST).exists() or late_option(run)):
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
         return CUSTOM
     if not new_data and VALIDATION_FILES[0] not in recipe and not recipe.get("validation-split"):
         return "The run has no validation data. Give inputs and expected outputs of test samples."
     return ""
-
-
-def model_of(run: Run) -> str:
-    """Returns the path of the trained model; empty if there is none."""
-    paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle", "onnx")]
-    return next((str(path) for path in paths if path.exists()), "")
-
-
-def best_model(run: Run) -> Model:
-    """Returns the model with the weights of the best epoch, for a run that has not ended."""
-    # Windows cannot remove the file, which the model maps.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        anchors = run.recipe.get("anchors")
-        model = load_model(str(run.recipe.get("model", "")), anchors=anchors)
-        with Trainer(model, checkpoint=run.path / BEST, task=task_of_run(run)) as trainer:
-            path = Path(folder) / f"model.{model.format}"
-            trainer.export(path)
-        return load_model(path, anchors=anchors)
-
-
-def task_of_run(run: Run, new_data: tuple[Any, Any] | None = None) -> str | None:
-    """Returns the task of the training data, or of new inputs and targets."""
-    return (new_data and task_of(*new_data)) or task_of(*map(run.recipe.get, FILES))
 
 
 def open_samples(
