@@ -36,6 +36,7 @@ from odt.kernels.rows.opdef import Array
 
 FLOAT = "float32"
 MAX_OPERATORS = 200  # characters of a list of operators in a message
+RANGES, SAMPLES = "percentile", 100  # defaults of settings
 COMPARED = 32  # samples at most with which the models are compared
 
 
@@ -53,14 +54,15 @@ class Settings:
         keep_float: patterns of operators, or of names of their outputs, that keep float32.
 
     Raises:
-        OptionError: if a word is unknown or the types do not fit.
+        OptionError: if a word is unknown, the types do not fit, or settings of the measurement are
+            given for weights alone.
     """
 
     scheme: str = "int8"
     inputs: str = FLOAT
     outputs: str = FLOAT
-    ranges: str = "percentile"
-    samples: int = 100
+    ranges: str = RANGES
+    samples: int = SAMPLES
     keep_float: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,6 +73,11 @@ class Settings:
             if dtype not in self._types:
                 rule = f"must be {' or '.join(self._types)} with `scheme={self.scheme}`"
                 raise OptionError(field, rule, dtype)
+        if self.scheme in STORED:
+            for field, default in (("ranges", RANGES), ("samples", SAMPLES)):
+                if (value := getattr(self, field)) != default:
+                    rule = f"must be left out with `scheme={self.scheme}`, which measures no ranges"
+                    raise OptionError(field, rule, value)
 
     @property
     def _types(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Checks the values of training options, which may come from Python, a checkpoint or a circle+."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -104,6 +104,25 @@ def check_word(field: str, word: object, words: Iterable[str]) -> None:
         raise OptionError(
             field, f"must be one of {', '.join(f'`{w}`' for w in allowed_words)}", word
         )
+
+
+def words_of(field: str, names: Any, rule: str = "must be texts") -> tuple[str, ...]:
+    """Returns one text or several as a tuple; an empty one for None.
+
+    Args:
+        field: name of the argument.
+        names: a text, or texts.
+        rule: what they must be, for the message.
+
+    Raises:
+        OptionError: if a value is not text.
+    """
+    several = [names] if isinstance(names, str) else names or ()
+    is_list = isinstance(several, Iterable) and not isinstance(several, Mapping)
+    words = tuple(several) if is_list else ()
+    if not is_list or not all(isinstance(word, str) for word in words):
+        raise OptionError(field, rule, type(names).__name__)
+    return words
 
 
 def check_whole(field: str, value: object, least: int, most: int | None = None) -> None:

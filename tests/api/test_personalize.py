@@ -184,6 +184,11 @@ def test_nothing_is_held_back_of_two_samples(model: Path) -> None:
 def test_model_and_store_are_two_files(model: Path, tmp_path: Path) -> None:
     with pytest.raises(odt.OptionError, match="`store=`: must be another file than the model"):
         odt.personalize(model, samples([3] * 9), out=tmp_path / "a", store=tmp_path / "a")
+    inputs, _ = samples([3] * 9)
+    with pytest.raises(
+        odt.OptionError, match=r"must be inputs and labels \(x, y\), a DataSet or Ne"
+    ):
+        odt.personalize(model, inputs)
 
 
 def test_it_warns_of_classes_that_may_be_forgotten(model: Path) -> None:

@@ -169,7 +169,7 @@ def test_inputs_without_targets_are_not_checked() -> None:
 def test_a_summary_is_that_of_the_command() -> None:
     model = odt.load_model(RESNET)
     assert spell(model.summary()) == printed("inspect", RESNET)
-    chosen = model.summary(patterns=["FULLY_CONNECTED"], bias_only=True)
+    chosen = model.summary(patterns="FULLY_CONNECTED", bias_only=True)
     words = ("--trainable", "FULLY_CONNECTED", "--bias-only")
     assert spell(chosen) == printed("inspect", RESNET, *words)
     assert "10 values in 1 tensors" in chosen

@@ -219,6 +219,10 @@ def test_circle_models_are_quantized_too(tmp_path: Path) -> None:
             "--output-type: must be float32 or int8 or uint8 with --scheme int8, but got int16",
         ),
         (
+            ("--weights", "int8", "--ranges", "mse"),
+            "--ranges: must be left out with --scheme int8-weights, which measures no ranges",
+        ),
+        (
             ("--calibrate", "x.npy", "--keep-float", "scores", "--output-type", "int8"),
             "--output-type: must be float32 where operators on real numbers",
         ),

@@ -12,7 +12,7 @@ from odt.core.export.exporter import export_model
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
 from odt.core.model.record import Record
 from odt.core.model.training_info import TrainingInfo
-from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.option_values import check_whole, words_of
 from odt.core.recipe.resolve import values_used
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.atomic_folders import AtomicFolder, entries
@@ -43,7 +43,6 @@ from odt.training.artifact_recipe import interface_options, recipe_text
 from odt.training.callbacks import LambdaCallback
 from odt.training.first_steps import first_losses, trainer_from_folder, trainer_of_first_steps
 from odt.training.fitting import NEW_RUN
-from odt.training.option_forms import words_of
 from odt.training.session import Session
 from odt.training.trainable import Trainable
 from odt.training.trainer import Trainer
@@ -143,7 +142,7 @@ def generate_artifacts(
         ModelError: if the model cannot be read, or the folder cannot be written.
         TrainingError: if a loss is not finite.
     """
-    chosen = _selection(trainable, words_of(frozen))
+    chosen = _selection(trainable, words_of("frozen", frozen))
     options |= {"loss": loss, "optimizer": optimizer, "memory_budget": memory_budget}
     with Trainer(model, trainable=chosen, **options) as trainer:
         return write_artifacts(trainer, out, x, y, nominal=nominal, steps=steps, seed=seed)
@@ -336,8 +335,8 @@ def _selection(
         if not frozen:
             return trainable
         chosen = trainable or Trainable()
-        return replace(chosen, freeze=(*words_of(chosen.freeze), *frozen))
-    patterns = words_of(trainable)
+        return replace(chosen, freeze=(*words_of("freeze", chosen.freeze), *frozen))
+    patterns = words_of("trainable", trainable)
     if not patterns:
         raise OptionError("trainable", "must name a weight", "an empty list")
     return Trainable(patterns=patterns, freeze=frozen)

@@ -34,7 +34,7 @@ from odt.habits import check_arguments
 from odt.kernels.families.class_counts import class_counter
 from odt.models.model import Model, Path, file_of
 from odt.text import figure
-from odt.training.option_forms import words_of
+from odt.training.option_forms import metric_names
 from odt.training.recipes import recipe_of, request_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class ModelEvaluator(Closing):
         **options: Any,
     ) -> None:
         self._file = file_of(model)
-        names = words_of(metrics)
+        names = metric_names(metrics)
         self._detection: Detection | None = None
         if task is not None:
             from odt.training.detection import Detection as BoxDetection

@@ -16,6 +16,7 @@ from odt.core.model.training_info import StoredInfo
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
+from odt.core.recipe.option_values import words_of
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
 from odt.dataclass import dataclass
@@ -148,8 +149,8 @@ class Model:
     def summary(
         self,
         *,
-        patterns: Sequence[str] = (),
-        freeze: Sequence[str] = (),
+        patterns: str | Sequence[str] = (),
+        freeze: str | Sequence[str] = (),
         bias_only: bool = False,
         freeze_norm: bool = False,
     ) -> str:
@@ -158,8 +159,9 @@ class Model:
         The arguments select the weights that are counted, as of Trainable.
 
         Args:
-            patterns: patterns of weights or operators; only weights that match one are counted.
-            freeze: patterns of weights or operators that are not counted.
+            patterns: one or several patterns of weights or operators; only weights that match one
+                are counted.
+            freeze: one or several patterns of weights or operators that are not counted.
             bias_only: whether only biases are counted.
             freeze_norm: whether to leave out batch normalization.
 
@@ -168,7 +170,8 @@ class Model:
         """
         from odt.models.summary import describe
 
-        selection = Selection(tuple(patterns), tuple(freeze), bias_only, freeze_norm)
+        texts = words_of("patterns", patterns), words_of("freeze", freeze)
+        selection = Selection(*texts, bias_only, freeze_norm)
         return Text(describe(self._lowered, selection))
 
     def plot(self) -> "Plot":

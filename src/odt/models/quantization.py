@@ -8,6 +8,7 @@ from odt.charts.html import paragraph, scrolled, table
 from odt.core.quantization import quantize_model as engine
 from odt.core.quantization.quantize_model import LayerNoise
 from odt.core.quantization.write_weights import STORED
+from odt.core.recipe.option_values import words_of
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, OptionError, one_line
@@ -105,7 +106,7 @@ def quantize(
     output_type: InterfaceType = "float32",
     ranges: Ranges = "percentile",
     samples: int = 100,
-    keep_float: Sequence[str] = (),
+    keep_float: str | Sequence[str] = (),
 ) -> QuantizedModel:
     """Quantizes a model with float activations, after training.
 
@@ -116,7 +117,7 @@ def quantize(
     Args:
         model: a model or the path of its file.
         data: inputs (N, …) from which the ranges of activations are measured: arrays or the path of
-            a data file. Not needed if only weights are quantized.
+            a data file. Not read if only weights are quantized.
         scheme: int8: activations and weights. int16x8: activations of 16 bits, weights of 8.
             Others: weights alone; operators compute real numbers. int4-block32-weights: one scale
             for each 32 weights of a unit in FULLY_CONNECTED, others int4. int2-weights: 2 bits in
@@ -128,14 +129,16 @@ def quantize(
             side. minmax: from the smallest to the largest value. mse: with the least mean squared
             error.
         samples: number of samples, evenly spaced in the data, that are used at most.
-        keep_float: patterns of operators, or of names of their outputs, that keep float32.
+        keep_float: one or several patterns of operators, or of names of their outputs, that keep
+            float32.
 
     Returns:
         The quantized model.
 
     Raises:
         OptionError: if a word is unknown, the types do not fit, a pattern matches nothing, no
-            operator can be quantized, or the data are missing.
+            operator can be quantized, the data are missing, or `ranges` or `samples` is given if
+            only weights are quantized.
         UnsupportedError: if the model is quantized, or odt does not support an operator.
         DataError: if the data do not fit the model.
     """
@@ -145,7 +148,7 @@ def quantize(
         outputs=output_type,
         ranges=ranges,
         samples=samples,
-        keep_float=tuple(keep_float),
+        keep_float=words_of("keep_float", keep_float),
     )
     file = file_of(model)
     if scheme in STORED:

@@ -374,10 +374,19 @@ def _open_store(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore,
 def _opened(
     model: Model, samples: DataSet | NewData | tuple[Any, Any], show: Show
 ) -> tuple[Source | None, tuple[Any, Any]]:
-    """Returns inputs and labels of samples, and their source if they are a folder."""
+    """Returns inputs and labels of samples, and their source if they are a folder.
+
+    Raises:
+        OptionError: if they are anything else.
+    """
     if isinstance(samples, NewData):
         return _open_folder(model, samples, show)
-    return None, (samples.x, samples.y) if isinstance(samples, DataSet) else samples
+    if isinstance(samples, DataSet):
+        return None, (samples.x, samples.y)
+    if not isinstance(samples, tuple) or len(samples) != 2:
+        rule = "must be inputs and labels (x, y), a DataSet or NewData"
+        raise OptionError("samples", rule, type(samples).__name__)
+    return None, samples
 
 
 def _open_folder(model: Model, new: NewData, show: Show) -> tuple[Source, tuple[Any, Any]]:

@@ -9,7 +9,7 @@ from odt.core.recipe.sequences import need_sequences
 from odt.core.storage.free_memory import paused_collector
 from odt.models.model import Model, file_of
 from odt.training.checkpoint_state import resume_from
-from odt.training.option_forms import words_of
+from odt.training.option_forms import metric_names
 from odt.training.recipes import recipe_of, request_of
 from odt.training.session import Session
 from odt.training.teacher import teacher_of
@@ -55,7 +55,7 @@ def open_session(
     if session_options.task is not None:
         from odt.training.detection import Detection
 
-        detection = Detection(model, words_of(session_options.metrics))
+        detection = Detection(model, metric_names(session_options.metrics))
         if resume.checkpoint is None:
             options |= detection.defaults(options)
         else:  # which has all of them but losses by output

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.option_values import check_whole, words_of
 from odt.errors import OptionError
 from odt.text import parse_size
 
@@ -62,17 +62,13 @@ def name_of(value: object) -> Any:
     return value.strip().lower().replace("-", "_") if isinstance(value, str) else value
 
 
-def words_of(names: str | Sequence[str]) -> tuple[str, ...]:
+def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
     """Returns one name of a metric or several names as a tuple.
 
     Raises:
         OptionError: if a value is not a name.
     """
-    words = (names,) if isinstance(names, str) else tuple(names or ())
-    if isinstance(names, Mapping) or not all(isinstance(word, str) for word in words):
-        rule = "must be names, for the first output that has a loss"
-        raise OptionError("metrics", rule, type(names).__name__)
-    return words
+    return words_of("metrics", names, "must be names, for the first output that has a loss")
 
 
 def listed_of(positions: str | Sequence[int] | None) -> str | None:

@@ -124,7 +124,7 @@ class Session(Closing):
         self.options = options
         self.properties = dict(resume.properties)
         self.missing: set[str] = set()
-        names = forms.words_of(options.metrics)
+        names = forms.metric_names(options.metrics)
         if detection is not None:
             names = tuple(name for name in names if name not in detection.metrics)
         logits = samples.logits[0]

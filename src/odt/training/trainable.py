@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from odt.core.options.training_options import SELECTION_OPTIONS
-from odt.core.recipe.option_values import check_option
+from odt.core.recipe.option_values import check_option, words_of
 from odt.core.recipe.selection import Selection
 from odt.dataclass import dataclass
 from odt.errors import OptionError
-from odt.training.option_forms import words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,11 @@ def trainable_of(selection: Trainable | None) -> Trainable:
 
 
 def selection_of(chosen: Trainable) -> Selection:
-    """Returns the selection in the form that `core` uses."""
-    patterns = words_of(chosen.patterns)
-    frozen = words_of(chosen.freeze)
+    """Returns the selection in the form that `core` uses.
+
+    Raises:
+        OptionError: if a pattern is not text.
+    """
+    patterns = words_of("patterns", chosen.patterns)
+    frozen = words_of("freeze", chosen.freeze)
     return Selection(patterns, frozen, chosen.bias_only, chosen.freeze_norm)
