@@ -10,7 +10,7 @@ from odt.cli.options.cache import cache_options
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.fit import update_options
 from odt.cli.options.sample_files import data_options
-from odt.cli.options.sections import Command, option
+from odt.cli.options.sections import Command, option, typed_options
 from odt.cli.options.shared import (
     budget_option,
     hyper_parameter_options,
@@ -108,8 +108,9 @@ def command(
     from odt.cli.output.training_log import warnings_as_lines
 
     if check:
-        if output is not None:
-            raise OdtError("--check, --output: one of them must be given, but got both.")
+        others = typed_options(besides=("check",))
+        if others:
+            raise OdtError(f"--check: must be given alone, but got {', '.join(others)}, too.")
         odt.Trainer.from_artifacts(model).close()
         click.echo(str(odt.Artifacts.read(model)))
         click.echo("The files are unchanged, and the first losses are those of the workstation.")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from odt.cli.options.sections import typed_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.column import Column
@@ -56,6 +57,8 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
     numbers = shape.lower().split("x") if shape else []
     if not all(n.isdecimal() and int(n) for n in numbers):
         raise OdtError(f"--shape: must be numbers with x between, but got {shape}.")
+    if sheet is None and "--samples" in typed_options():
+        raise OdtError("--samples: must come with --sheet, but got it alone.")
     if sheet is not None:
         if len(files) > 1:
             raise OdtError(f"--sheet: must be given with one FILE, but got {len(files)}.")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import odt
-from odt.cli.options.sections import is_typed
+from odt.cli.options.sections import typed_options
 from odt.cli.options.shared import interface_options, model_argument, selection_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
@@ -81,9 +81,7 @@ def command(
 
 def _show_adapters(path: str, *, as_json: bool) -> None:
     """Prints a file of adapters; refuses options of models."""
-    context = click.get_current_context()
-    options = [p for p in context.command.get_params(context) if isinstance(p, click.Option)]
-    given = [p.opts[0] for p in options if p.name != "as_json" and is_typed(p, context)]
+    given = typed_options(besides=("as_json",))
     if given:
         raise OdtError(f"{', '.join(given)}: must be left out for {path}, a file of adapters.")
     if as_json:

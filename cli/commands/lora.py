@@ -6,12 +6,14 @@ import click
 
 import odt
 from odt.cli.options.exports import weights_option
+from odt.cli.options.sections import typed_options
 from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
 
 MODES = ("--rank", "--merge", "--adapters")
+NEW = ("--target", "--alpha", "--seed")  # options of new adapters
 
 
 @click.command()
@@ -32,7 +34,7 @@ MODES = ("--rank", "--merge", "--adapters")
 @click.option(
     "--alpha",
     type=float,
-    metavar="A",
+    metavar="ALPHA",
     help="Scale of the adapters: the product B A is multiplied by ALPHA / R.  [default: R]",
 )
 @click.option(
@@ -89,6 +91,9 @@ def command(
         raise OdtError(f"{', '.join(MODES)}: one of them must be given, but got {actual}.")
     if export_weights is not None and merge is None:
         raise OdtError("--export-weights: must come with --merge, but got it alone")
+    unused = [name for name in NEW if name in typed_options()]
+    if rank is None and unused:
+        raise OdtError(f"{', '.join(unused)}: must be left out with {given[0]}.")
     read = {"MODEL": model, "--merge": merge, "--adapters": adapters}
     check_outputs({"--output": output}, read)
     adapter_endings = (".npz", ".safetensors", ".gguf")
@@ -122,8 +127,7 @@ def command(
         f"{output}: adapters of rank {rank} for {len(adapter_sizes) // 2} weights, {count:,} "
         f"parameters, {fraction:.1%} of the model's"
     )
-    option = "" if signature is None else f" --signature {shlex.quote(signature)}"
-    click.echo(
-        f"Train them: odt train {model}{option} --adapters {output} --load-input X "
-        f"--load-expected Y --export-adapters {output}"
-    )
+    option = [] if signature is None else ["--signature", signature]
+    data = ["--load-input", "X", "--load-expected", "Y"]
+    words = [model, *option, "--adapters", output, *data, "--export-adapters", output]
+    click.echo(f"Train them: {shlex.join(['odt', 'train', *words])}")

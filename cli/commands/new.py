@@ -1,6 +1,7 @@
 """Make a small model with random weights, to train from scratch."""
 
 import os
+import shlex
 from typing import Any, cast
 
 import click
@@ -146,8 +147,8 @@ def _training(kind: str, output: str, like: str, form: Form, activation: str) ->
     data = ["--load-input", form.path, "--load-expected", targets]
     if os.path.isdir(like) and kind != "autoencoder" and form.target_path:
         data = ["--data", like]
-    words = ["odt train", output, *data]
+    words = ["odt", "train", output, *data]
     if loss != DEFAULT_LOSSES.get(activation):
         words += ["--loss", loss.replace("_", "-")]
     root, ending = os.path.splitext(output)
-    return " ".join([*words, f"--export-{ending[1:]}", f"{root}-trained{ending}"])
+    return shlex.join([*words, f"--export-{ending[1:]}", f"{root}-trained{ending}"])

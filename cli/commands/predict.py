@@ -113,7 +113,7 @@ def command(
     model's input for data files. --output and --output-index give its outputs.
     """
     refuse_both(source, load_input, as_record)
-    _refuse_frames(source, frame_size or pixel_format, output)
+    _refuse_frames(source, frame_size or pixel_format, output, batch_size)
     path = source or require("--data, --load-input or --source", load_input, "the samples")
     file = model_of(model, group(ModelOptions, options))
     if output or draw:
@@ -130,7 +130,7 @@ def command(
         file, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
     ) as predictor:
         specs = predictor.output_specs
-        _check_output_options(len(specs), output, output_index)
+        _check_output_options(len(specs), output, output_index, prints=has_top)
         reader = None
         if output is None and output_index is None and not frames:
             tensors = predictor.output_tensors
@@ -171,13 +171,25 @@ def command(
             opened.show_remarks(show_note)
 
 
-def _check_output_options(count: int, path: str | None, index: int | None) -> None:
-    """Checks --output-index and the format of --output against the number of outputs."""
+def _check_output_options(count: int, path: str | None, index: int | None, *, prints: bool) -> None:
+    """Checks --output-index and the format of --output against the number of outputs.
+
+    Args:
+        count: number of outputs.
+        path: path of --output; None for none.
+        index: number of the output; None if it was left out.
+        prints: whether samples are printed although they are written.
+    """
     if index is not None and index >= count:
         raise OdtError(
             f"--output-index: must be below {count}, the model's outputs, but got {index}."
         )
     extension = extension_of("--output", path, ENDINGS) if path else ".npz"
+    if path and extension == ".npz" and index is not None and not prints:
+        raise OdtError(
+            f"--output-index: must be left out with --output {path}, which holds all outputs, but "
+            f"got {index}."
+        )
     if extension != ".npz" and index is None and count > 1:
         raise OdtError(
             f"--output {path}: must end in .npz, because the model has {count} outputs, but got "
@@ -262,8 +274,10 @@ def _csv_writer(
     return write_csv(path, columns, index, label, classes=classes)
 
 
-def _refuse_frames(source: str | None, frames: str | None, output: str | None) -> None:
-    """Refuses options of frames for other samples, and a file of outputs for frames."""
+def _refuse_frames(
+    source: str | None, frames: str | None, output: str | None, batch_size: int | None
+) -> None:
+    """Refuses options of frames for other samples, and for frames a file or batches of outputs."""
     if frames and source != STDIN:
         raise OdtError(
             "--frame-size, --pixel-format: must be given with --source -, camera frames on "
@@ -271,6 +285,10 @@ def _refuse_frames(source: str | None, frames: str | None, output: str | None) -
         )
     if source == STDIN and output:
         raise OdtError("--output: must be given without --source -, whose lines are printed.")
+    if source == STDIN and batch_size is not None:
+        raise OdtError(
+            "--batch-size: must be given without --source -, whose frames are computed one by one."
+        )
 
 
 def _refuse_boxes(draw: Path | None, min_score: float | None, model: str) -> None:

@@ -25,17 +25,21 @@ def recorded_request(path: str, options: DatafileOptions) -> tuple[Source, Reque
         OdtError: for options that the record decides, and without --source.
     """
     refuse_decided()
-    if not options.source or len(options.split) > 1 or "=" in "".join(options.split):
-        raise OdtError("--as: must be given with --source and at most one name of a --split.")
+    several = len(options.split) > 1 or len(options.length) > 1
+    if not options.source or several or "=" in "".join(options.split):
+        raise OdtError(
+            "--as: must be given with --source, and with at most one name of a --split and one "
+            "--length."
+        )
     check_source(options)
     record = load_record(path)
     source = open_new(opening(options.source, options, None), record)
     check_samples(source, ())
     (part,) = source.parts.values()
     name = options.split[0] if options.split else "new"
-    lengths = options.length[:1] or (None,)
+    (length,) = options.length or (None,)
     request = Request(
-        splits=(RequestedSplit(name, lengths[0]),),
+        splits=(RequestedSplit(name, length),),
         out_dir=options.out_dir,
         prefix=options.prefix_name,
         division=Division(shuffle=options.shuffle or False, seed=options.seed),

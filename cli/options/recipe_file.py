@@ -179,7 +179,7 @@ def recipe_text(recipe: Recipe, trainer: "odt.Trainer") -> str:
     prepared = trainer.session.recipe
     info = values_used(prepared.lowered.part.graph, prepared.info)
     used = {
-        "loss": " ".join({loss.name.replace("_", "-") for loss in prepared.losses}),
+        "loss": ", ".join(dict.fromkeys(loss.name.replace("_", "-") for loss in prepared.losses)),
         "reduction": info.reduction,
         "optimizer": info.optimizer,
         "learning_rate": info.learning_rate,

@@ -1,6 +1,6 @@
 """Help in sections: each option names its section, and commands end with examples."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import click
@@ -124,6 +124,18 @@ def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bo
     if parameter is None or ctx is None:
         return False
     return ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+
+
+def typed_options(besides: Collection[str] = ()) -> list[str]:
+    """Returns the names of the options on the command line, as the help spells them.
+
+    Args:
+        besides: parameters to leave out.
+    """
+    ctx = click.get_current_context()
+    options = [p for p in ctx.command.get_params(ctx) if isinstance(p, click.Option)]
+    typed = [p for p in options if p.name not in besides and is_typed(p, ctx)]
+    return [max(p.opts, key=len) for p in typed]
 
 
 def _print_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -325,8 +325,11 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
         shuffle = checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
         fit = replace(fit, shuffle=shuffle)
     _refuse_uncompared(trainer, options, validated=bool(fit.validation_split or validation_set))
-    uses_seed = fit.shuffle or fit.validation_split or fit.augment
-    refuse_alone("--seed", fit.seed is not None, "--shuffle", uses_seed)
+    has_dropout = bool(session.recipe.info.dropout)
+    augment = fit.augment or session.resume.progress.augment
+    uses_seed = fit.shuffle or fit.validation_split or augment or has_dropout
+    is_used = uses_seed or options.rate_test.find_rate
+    refuse_alone("--seed", fit.seed is not None, "--shuffle or --dropout", is_used)
     if spelled_as_one():
         fit = replace(fit, drop_last=True, stratify=False)
     return TrainingData(data, validation_set, fit)

@@ -354,11 +354,14 @@ class ClassWeights(click.ParamType[str | dict[int, float]]):
             with reading(value, "must be a JSON object of weights by class"):
                 pairs = list(json.loads(read_input(value, "weights by class")).items())
         try:
-            return {int(label): float(weight) for label, weight in pairs}
+            weights = {int(label): float(weight) for label, weight in pairs}
+            if len(weights) < len(pairs):
+                raise ValueError("a class twice")
+            return weights
         except (TypeError, ValueError):
             self.fail(
-                f"must be {BALANCED}, CLASS=WEIGHT,… such as 0=1,1=5, or a JSON file, but got "
-                f"{value}.",
+                f"must be {BALANCED}, CLASS=WEIGHT,… for different classes such as 0=1,1=5, or a "
+                f"JSON file, but got {value}.",
                 param,
                 ctx,
             )

@@ -256,7 +256,8 @@ def test_the_command_line_takes_weights(tmp_path: Path) -> None:
         assert f"loss: [0] {t.evaluate(X, Y, W)['loss']:.4f}" in printed
     (tmp_path / "l.json").write_text("[1, 5]")
     for given, message in (
-        ("0=much", "must be balanced, CLASS=WEIGHT,… such as 0=1,1=5, or a JSON file"),
+        ("0=much", "must be balanced, CLASS=WEIGHT,… for different classes such as 0=1"),
+        ("0=1,0=2", "must be balanced, CLASS=WEIGHT,… for different classes such as 0=1"),
         ("1", "1: must be weights by class, but was not found"),
         (tmp_path / "l.json", "l.json: must be a JSON object of weights by class"),
         ("10=1", "--class-weight: classes must be 0 … 9, but got 10"),

@@ -64,7 +64,8 @@ def test_what_does_not_fit_is_refused(folder: Path) -> None:
     model = folder / "m.circle"
     assert "--output: must be given" in refused("artifacts", model)
     assert "--output: must be a new folder" in refused("artifacts", model, "--output", folder)
-    assert "but got both" in refused("artifacts", "--check", folder, "--output", folder)
+    together = refused("artifacts", "--check", folder, "--output", folder, "--steps", 5)
+    assert "--check: must be given alone, but got --output, --steps, too." in together
     lone = ("artifacts", model, "--output", folder / "d", "--load-input", folder / "x.npy")
     assert "must come with --load-expected" in refused(*lone)
     assert "artifacts.json: must be" in refused("artifacts", "--check", folder)

@@ -304,6 +304,10 @@ def test_adapters_are_shown_with_rank_weights_and_model(tmp_path: Path) -> None:
 def test_the_base_of_adapters_may_be_unknown(tmp_path: Path) -> None:
     odt.lora(MLP, 2).save_adapters(tmp_path / "adapter_model.safetensors")
     path = tmp_path / "adapter_model.safetensors"
+    for mode in ("--merge", "--adapters"):
+        words = ("lora", MLP, mode, path, "--alpha", 3, "--seed", 0, "-o", tmp_path / "x.tflite")
+        result = CliRunner().invoke(main, [*map(str, words)])
+        assert f"--alpha, --seed: must be left out with {mode}." in result.stderr
     header, data = path.read_bytes()[8:].split(b"}}", 1)
     fields = json.loads(header + b"}}")
     del fields["__metadata__"]

@@ -62,7 +62,7 @@ def test_training_without_trainable_weights_warns(words: tuple[object, ...]) -> 
         ("--keep-best --validation-split 0.2", "--export-circle or another export"),
         ("--keep-best --export-circle no.circle", "--validation-split or --validation-input"),
         ("--patience 1", "--validation-split or --validation-input"),
-        ("--seed 1 --no-shuffle", "--shuffle"),
+        ("--seed 1 --no-shuffle", "--shuffle or --dropout"),
         ("--validation-input x.npy", "--validation-expected"),
         ("--validation-expected y.npy", "--validation-input"),
     ],
