@@ -1,6 +1,6 @@
 """Measures how the time of a step scales with batch size, width and depth.
 
-Also measures the overhead of a call, the speed-up by a second worker, and the peak arithmetic rate
+Also measures the overhead of a step, the speed-up by a second worker, and the peak arithmetic rate
 of the machine.
 """
 
@@ -79,7 +79,10 @@ def empty(*arguments: object, **arrays: object) -> None:
 
 
 def overhead_us(folder: Path) -> tuple[int, float]:
-    """Returns the calls in a step of a small network, and its time with empty kernels in µs."""
+    """Returns how often a step of a small network enters kernels, and its time in µs without them.
+
+    Consecutive compiled calls are entered once, because they run as one loop in C.
+    """
     net = mlp(8, 4)
     path = folder / "scaling.circle"
     write(net, path)
@@ -91,8 +94,8 @@ def overhead_us(folder: Path) -> tuple[int, float]:
         arrays = {"x": x, "w": x, "y": y}
         for runs in (program._forward, program._backward):
             runs[:] = [partial(empty, None, **arrays) for _ in runs]
-        calls = len(program._forward) + len(program._backward)
-        return calls, median_ms(lambda: trainer.step(OneBatch(x, y), 4)) * 1e3
+        entries = len(program._forward) + len(program._backward)
+        return entries, median_ms(lambda: trainer.step(OneBatch(x, y), 4)) * 1e3
 
 
 def peak_gflops() -> float:

@@ -64,7 +64,8 @@ class Layer:
         sources: numbers of the layers that it reads; −1 is the input.
         shape: shape of its output.
         activation: "" or a key of GAINS.
-        size: of its window.
+        size, stride: of its window.
+        same: whether the padding is SAME, not VALID.
         pads: zeros around an image, as TFLite's SAME has them, or before it if it is causal.
         dilation: steps between the taps of a window along the height.
         causal: whether windows end at their output's row, or attention at its token.
