@@ -17,6 +17,13 @@ STEPS = (HEAD, DATA, NEW, TRAIN, QUANTIZE)  # in the order in which they run
 SEEDED = (DATA, HEAD, NEW, TRAIN)  # commands that have an option `seed`
 ON_BY_DEFAULT = ("shuffle", "stratify", "preprocessing")  # switches
 ARGUMENTS = {HEAD: "model", NEW: "kind"}  # command → key of the recipe that is its argument
+CHOSEN = {  # command → options that odt learn itself gives, or whose default it relies on
+    DATA: ("source", "out-dir", "output-format", "prefix-name"),
+    HEAD: ("output",),
+    NEW: ("like", "output"),
+    TRAIN: ("data", "run-dir", "export-tflite"),
+    QUANTIZE: ("data", "output"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +45,19 @@ class Recipe:
             changes: command → its options that change.
 
         Raises:
-            OdtError: if the recipe does not have the command.
+            OdtError: if the recipe does not have the command, or an option is one that `odt learn`
+                itself chooses.
         """
         for command in changes:
             if command not in self.steps:
                 known = ", ".join(self.steps)
                 raise OdtError(f"--set: must name one of the commands {known}, but got {command}.")
         steps = {name: options | changes.get(name, {}) for name, options in self.steps.items()}
+        for name, options in steps.items():
+            chosen = (*CHOSEN[name], "like") if name == DATA and HEAD in steps else CHOSEN[name]
+            for key in chosen:
+                if key in options:
+                    raise OdtError(f"{name}.{key}: must be left out; odt learn chooses it.")
         return Recipe(self.source, steps)
 
     def with_source(self, source: str) -> "Recipe":

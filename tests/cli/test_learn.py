@@ -276,6 +276,9 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
         (table, "--set", "epochs=3", "-o", out): "must be COMMAND.OPTION=VALUE",
         (table, "--set", "lora.rank=3", "-o", out): "must name one of the commands",
         (table, "--set", "train.rank=3", "-o", out): "No such option",
+        (table, "--set", "train.export-tflite=a", "-o", out): "train.export-tflite: must be left",
+        (table, "--set", "gen-datafile.output-format=npz", "-o", out): "odt learn chooses it",
+        (photos, "--set", "gen-datafile.like=a", "-o", out): "gen-datafile.like: must be left out",
         (tmp_path / "none.csv", "-o", out): "none.csv: not found.",
     }
     for words, message in cases.items():
