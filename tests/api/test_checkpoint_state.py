@@ -138,6 +138,16 @@ def test_a_run_goes_on_on_another_device_by_buffers(optimizer: str, model: Path)
         assert t.state.step == u.state.step == 9
 
 
+def test_bytes_of_several_dtypes_are_no_larger_integers(tmp_path: Path) -> None:
+    wide = odt.new_model("mlp", input_shape=(40,), outputs=3, hidden=[200], seed=1)
+    wide.save(tmp_path / "wide.circle")
+    with odt.Trainer(tmp_path / "wide.circle", optimizer="adam8bit") as t:
+        buffer = t.state.get_contiguous_optimizer_state()
+        assert buffer.dtype == np.uint8
+        with pytest.raises(odt.DataError, match=r"buffer: must be \(\d+,\) uint8 for .* uint16\."):
+            t.state.copy_buffer_to_optimizer_state(buffer.astype(np.uint16))
+
+
 def test_a_trainer_starts_from_a_state(model: Path, tmp_path: Path) -> None:
     with trained(model) as t:
         t.state.save(tmp_path / "s.odt")

@@ -415,7 +415,8 @@ def _split(buffer: Any, entries: list[Entry], kind: str) -> dict[Entry, Array]:
     dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.uint8)
     sizes = [e.nbytes // dtype.itemsize for e in entries]
     flat = as_array("buffer", buffer)
-    if flat.shape != (sum(sizes),) or flat.dtype.kind != dtype.kind:
+    is_float = flat.dtype.kind == dtype.kind == "f"  # of any size
+    if flat.shape != (sum(sizes),) or not (is_float or flat.dtype == dtype):
         raise DataError(
             f"buffer: must be ({sum(sizes)},) {dtype} for {len(entries)} {kind}, but got "
             f"{flat.shape} {flat.dtype}."
