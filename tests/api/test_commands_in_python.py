@@ -132,6 +132,14 @@ def test_write_circle_plus_reads_json_and_options(tmp_path: Path) -> None:
     assert (tmp_path / "plain.circle").read_bytes() == MLP.read_bytes()
 
 
+def test_training_info_without_a_loss_gets_that_of_the_output(tmp_path: Path) -> None:
+    path = tmp_path / "plus.circle"
+    odt.write_circle_plus(MLP, path, odt.TrainingInfo(batch_size=7))
+    info = odt.read_training_info(path)
+    assert info is not None
+    assert (info.loss, info.batch_size) == ("categorical_crossentropy", 7)
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".ckpt"])
 def test_checkpoint_state_converts(suffix: str, tmp_path: Path) -> None:
     with odt.Trainer(MLP, optimizer="adam", batch_size=4) as trainer:

@@ -61,11 +61,11 @@ def remove_training_info(model: Model | Path, path: Path) -> None:
 def _merged(
     model: Model, info: TrainingInfo | Path | None, options: Mapping[str, Any]
 ) -> TrainingInfo:
-    """Returns training info with options in place of its values."""
+    """Returns training info with options in place of its values, and a loss if it has none."""
     graph = file_of(model).graph
     if info is not None and not isinstance(info, TrainingInfo):
         info = read_training_json(info, len(graph.nodes), lambda line: warn(f"Warning: {line}"))
-    if info is not None and not options:
+    if info is not None and info.loss is not None and not options:
         return info
     fields = {} if info is None else asdict(info)
     request = request_of(model, **options)
