@@ -31,7 +31,7 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
 
 
 def _length(size: int, kernel: int, stride: int, padding: int) -> int:
-    axis(max(size, kernel), kernel, stride, 1, padding)  # checks kernel, stride and padding
+    axis(max(size, kernel) if size else 0, kernel, stride, 1, padding)  # checks all of them
     last = (size - 1) * stride
     return last + (min(kernel, (size - 1) % stride + 1) if padding == SAME else kernel)
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from odt.errors import ShapeError
 from odt.kernels.families.lstm import R, lstm_attrs
 from odt.kernels.families.lstm import forward as run_steps
 from odt.kernels.families.lstm import infer as infer_steps
@@ -28,6 +29,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> LstmAttrs:
 def infer(attrs: LstmAttrs, s: Specs) -> Specs:
     specs = infer_steps(attrs, s)
     y = specs["y"]
+    if not y.shape[attrs.time_axis or 0]:
+        raise ShapeError(f"x must have steps, but got x {s['x']}")
     samples, units = y.shape[1 if attrs.time_axis == 0 else 0], s["wf"].shape[0]
     return {**specs, "last": TensorSpec((samples, units), y.dtype)}
 

@@ -43,12 +43,12 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> PointAttrs:
 
 def infer(attrs: PointAttrs, s: Specs) -> Specs:
     x, m = s["x"], s["m"]
-    rank = 3 if attrs.dimensions is None else 4
-    size = attrs.dimensions or x.shape[-1]
-    if len(x.shape) != rank or x.dtype.kind != "f" or size not in (2, 3) or x.shape[-1] % size:
+    fits = len(x.shape) == (3 if attrs.dimensions is None else 4) and x.dtype.kind == "f"
+    size = (attrs.dimensions or x.shape[-1]) if fits else 0
+    if size not in (2, 3) or x.shape[-1] % size:
         raise ShapeError(
             "x must be (N, L, 2 or 3), or (N, H, W, L D) with D = 2 or 3 in version 1, "
-            f"but got {x}, {attrs}"
+            f"but got x {x}, D {attrs.dimensions}"
         )
     if m != TensorSpec((x.shape[0], 4, 4), x.dtype):
         raise ShapeError(f"m must be (N, 4, 4), with x's N and type, but got {m}, x {x}")

@@ -46,8 +46,10 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SampleAttrs:
 
 def infer(attrs: SampleAttrs, s: Specs) -> Specs:
     x, m = s["x"], s["m"]
-    if len(x.shape) != 4 or x.dtype.kind != "f" or 0 in x.shape[1:3]:
-        raise ShapeError(f"x must be (N, H, W, C) of a float type, H and W 1 or more, but got {x}")
+    if len(x.shape) != 4 or x.dtype.kind != "f" or 0 in x.shape[1:]:
+        raise ShapeError(
+            f"x must be (N, H, W, C) of a float type, H, W and C 1 or more, but got {x}"
+        )
     if m != TensorSpec((x.shape[0], 4, 4), x.dtype):
         raise ShapeError(f"m must be (N, 4, 4), with x's N and type, but got {m}, x {x}")
     if min(attrs.size) < 1:

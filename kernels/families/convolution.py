@@ -22,9 +22,11 @@ def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
         ShapeError: if the inputs do not match.
     """
     x, w = s["x"], s["w"]
-    if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
+    fits = len(x.shape) == len(w.shape) == 4 and x.shape[3] == w.shape[3] and x.dtype == w.dtype
+    if not fits or not w.size:
         raise ShapeError(
-            f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
+            "x must be (N, H, W, C) and w (O, KH, KW, C) with one C, w not empty, "
+            f"but got x {x}, w {w}"
         )
     if "b" in s and s["b"] != TensorSpec(w.shape[:1], w.dtype):
         raise ShapeError(f"b must be {w.shape[:1]} {w.dtype}, but got {s['b']}")

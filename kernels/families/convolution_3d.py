@@ -80,9 +80,10 @@ def check(s: Specs, *, channels: int, units: int) -> None:
     """
     x, w = s["x"], s["w"]
     fits = len(x.shape) == len(w.shape) == 5 and x.dtype == w.dtype and x.dtype.kind == "f"
-    if not fits or x.shape[4] != w.shape[channels]:
+    if not fits or x.shape[4] != w.shape[channels] or not w.size:
         raise ShapeError(
-            f"x must be (N, D, H, W, C), and w must have 5 axes with one C, but got x {x}, w {w}"
+            "x must be (N, D, H, W, C), and w must have 5 axes with one C, not empty, "
+            f"but got x {x}, w {w}"
         )
     if "b" in s and s["b"] != TensorSpec((w.shape[units],), w.dtype):
         raise ShapeError(f"b must be {(w.shape[units],)} {w.dtype}, but got {s['b']}")

@@ -48,7 +48,7 @@ def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Arra
         DataError: if an index is outside the table.
     """
     at.fill(0)
-    columns = indices.reshape(-1, len(lead), copy=False)
+    columns = indices.reshape(at.size, len(lead), copy=False)
     for k, size in enumerate(lead):
         np.copyto(step, columns[:, k])
         if step.size and not (np.min(step) >= 0 and np.max(step) < size):

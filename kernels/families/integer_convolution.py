@@ -64,9 +64,10 @@ def check_constants(s: Specs, units: int) -> None:
 
 def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     x, w = s["x"], TensorSpec(attrs.filters, s["w"].dtype)
-    if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3]:
+    if not len(x.shape) == len(w.shape) == 4 or x.shape[3] != w.shape[3] or not w.size:
         raise ShapeError(
-            f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
+            "x must be (N, H, W, C) and w (O, KH, KW, C) with one C, w not empty, "
+            f"but got x {x}, w {w}"
         )
     check_constants(s, w.shape[0])
     h, v = attrs.windows.axes(x, w)

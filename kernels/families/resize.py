@@ -45,8 +45,10 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> ResizeAttrs:
 
 def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
     x = s["x"]
-    if len(x.shape) != 4 or x.dtype.kind != "f" or 0 in x.shape[1:3]:
-        raise ShapeError(f"x must be (N, H, W, C) of a float type, H and W 1 or more, but got {x}")
+    if len(x.shape) != 4 or x.dtype.kind != "f" or 0 in x.shape[1:]:
+        raise ShapeError(
+            f"x must be (N, H, W, C) of a float type, H, W and C 1 or more, but got {x}"
+        )
     if len(attrs.size) != 2 or min(attrs.size) < 1:
         raise ShapeError(f"size must be (height, width) of 1 or more, but got {attrs.size}")
     return {"y": TensorSpec((x.shape[0], *attrs.size, x.shape[3]), x.dtype)}

@@ -104,8 +104,11 @@ def axis(
         zeros: zeros before and after the axis, if padding is VALID.
 
     Raises:
-        ShapeError: if kernel, stride or dilation is below 1, padding is unknown, or no window fits.
+        ShapeError: if size, kernel, stride or dilation is below 1, padding is unknown, or no window
+            fits.
     """
+    if size < 1:
+        raise ShapeError(f"an axis that windows read must be 1 or more, but got {size}")
     if stride < 1 or dilation < 1 or kernel < 1:
         raise ShapeError(
             "kernel, stride and dilation must be 1 or more, "

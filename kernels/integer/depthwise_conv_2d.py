@@ -62,10 +62,13 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
         len(x.shape) != 4
         or len(w.shape) != 4
         or w.shape[0] != 1
+        or not w.size
         or not x.shape[3]
         or w.shape[3] % x.shape[3]
     ):
-        raise ShapeError(f"x must be (N, H, W, C) and w (1, KH, KW, C·M), but got x {x}, w {w}")
+        raise ShapeError(
+            f"x must be (N, H, W, C) and w (1, KH, KW, C·M), w not empty, but got x {x}, w {w}"
+        )
     check_constants(s, w.shape[3])
     h, v = attrs.windows.axes(x, TensorSpec(attrs.filters, w.dtype))
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), attrs.to.dtype)}

@@ -73,16 +73,17 @@ def transposed_if(adjoint: bool, a: Array) -> Array:
 
 def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
     """Whether b is one matrix for all rows of a."""
-    return not attrs.adj_x and s["b"].size == s["b"].shape[-2] * s["b"].shape[-1]
+    return not attrs.adj_x and prod(s["b"].shape[:-2]) == 1
 
 
 def scratch(name: str) -> Callable[[BatchMatmulAttrs, Specs], Specs]:
     """Makes the workspace of the gradient by an input that was broadcast: it before the sum."""
 
     def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
-        x = s[name]
-        unreduced = TensorSpec((*s["y"].shape[:-2], *x.shape[-2:]), x.dtype)
-        return {} if is_long(attrs, s) or unreduced.size == x.size else {"unreduced": unreduced}
+        x, lead = s[name], s["y"].shape[:-2]
+        if is_long(attrs, s) or lead == (1,) * (len(lead) + 2 - len(x.shape)) + x.shape[:-2]:
+            return {}
+        return {"unreduced": TensorSpec((*lead, *x.shape[-2:]), x.dtype)}
 
     return workspace
 

@@ -41,11 +41,14 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
         len(x.shape) != 4
         or len(w.shape) != 4
         or w.shape[0] != 1
+        or not w.size
         or not x.shape[3]
         or w.shape[3] % x.shape[3]
         or x.dtype != w.dtype
     ):
-        raise ShapeError(f"x must be (N, H, W, C) and w (1, KH, KW, C·M), but got x {x}, w {w}")
+        raise ShapeError(
+            f"x must be (N, H, W, C) and w (1, KH, KW, C·M), w not empty, but got x {x}, w {w}"
+        )
     if "b" in s and s["b"] != TensorSpec(w.shape[3:], w.dtype):
         raise ShapeError(f"b must be {w.shape[3:]} {w.dtype}, but got {s['b']}")
     h, v = attrs.axes(x, w)

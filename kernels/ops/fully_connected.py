@@ -44,8 +44,10 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> FullyConnectedAttrs
 
 def infer(attrs: FullyConnectedAttrs, s: Specs) -> Specs:
     x, w = s["x"], s["w"]
-    if len(w.shape) != 2 or not x.shape or w.shape[1] == 0 or x.size % w.shape[1]:
-        raise ShapeError(f"x must be (…, I) and w (O, I) with one I, but got x {x}, w {w}")
+    if len(w.shape) != 2 or not w.size or not x.shape or x.size % w.shape[1]:
+        raise ShapeError(
+            f"x must be (…, I) and w (O, I) with one I, w not empty, but got x {x}, w {w}"
+        )
     units, width = w.shape
     if attrs.keep_num_dims and x.shape[-1] != width:
         raise ShapeError(f"x must end in I = {width} with keep_num_dims, but got x {x}")

@@ -58,7 +58,8 @@ def scale_batch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
 def mixes_samples(attrs: ReshapeAttrs, s: Specs, batched: Names) -> bool:
     """Whether an entry of axis 0 of y holds values of several samples."""
     shape = resolve(attrs.shape, s["x"].size)
-    return not shape or shape[0] % s["x"].shape[0] != 0
+    samples = max(s["x"].shape[0], 1) if s["x"].shape else 1
+    return not shape or shape[0] % samples != 0
 
 
 OP = OpDef(

@@ -4,6 +4,7 @@ Source: tf.reverse.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,8 @@ def mixes_samples(axes: Axes, s: Specs, batched: Names) -> bool:
 
 def parts(axes: Axes, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     reverse = resolved(axes, x.ndim)
-    steps = (-1 if k in reverse else 1 for k in range(x.ndim))
-    yield x[tuple(slice(None, None, step) for step in steps)], y
+    at: list[Any] = [slice(None, None, -1 if k in reverse else 1) for k in range(x.ndim)]
+    yield x[(*at, ...)], y  # with an ellipsis also a number is an array
 
 
 def add_batch_axis(axes: Axes, samples: int) -> Axes:

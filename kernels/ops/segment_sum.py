@@ -50,15 +50,15 @@ def prepare(attrs: SegmentAttrs, s: Specs) -> Mapping[str, Array]:
 
 
 def parts(attrs: SegmentAttrs, x: Array, y: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
-    """Yields the entries of each segment, and its sum."""
+    """Yields the entries of each segment, and its sum with axis 0 of length 1."""
     x, y = (np.moveaxis(a, attrs.axis, 0) for a in (x, y))
     for k in range(len(y)):
-        yield x[ends[k] : ends[k + 1]], y[k]
+        yield x[ends[k] : ends[k + 1]], y[k : k + 1]
 
 
 def forward(attrs: SegmentAttrs, *, x: Array, y: Array, ends: Array) -> None:
     for entries, total in parts(attrs, x, y, ends):
-        np.add.reduce(entries, axis=0, dtype=y.dtype, out=total)
+        np.add.reduce(entries, axis=0, dtype=y.dtype, keepdims=True, out=total)
 
 
 def grad_x(attrs: SegmentAttrs, *, dy: Array, dx: Array, ends: Array) -> None:

@@ -116,7 +116,8 @@ def scale_batch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
 
 
 def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
-    return not is_all(index(attrs, s["x"])[0], s["x"].shape[0])
+    x = s["x"]
+    return not x.shape or not is_all(index(attrs, x)[0], x.shape[0])
 
 
 def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:

@@ -56,6 +56,7 @@ INFO = OpInfo(
             Sample("B a constant" + turn, {"a": (2, 2, *a), "b": b}, o, constants=("b",))
             for turn, o, a, b in TURNS
         ),
+        Sample("stretched, no columns", {"a": (2, 1, 2, 3), "b": (2, 3, 3, 0)}),
         *(
             Sample("A a constant" + turn, {"a": (1, *a), "b": (2, *b)}, o, constants=("a",))
             for turn, o, a, b in TURNS

@@ -78,6 +78,8 @@ INFO = OpInfo(
     ),
     refusals=(
         Refusal("with one C", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 1)}),
+        Refusal("w not empty", {"x": (1, 4, 4, 2), "w": (0, 3, 3, 2)}),
+        Refusal("1 or more, but got 0", {"x": (1, 0, 4, 2), "w": (3, 3, 3, 2)}),
         Refusal("(N, H, W, C)", {"x": (4, 4, 2), "w": (3, 3, 3, 2)}),
         Refusal("b must be", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2), "b": (2,)}),
         Refusal("with one C", {"x": TensorSpec((1, 4, 4, 2), INT32), "w": (3, 3, 3, 2)}),

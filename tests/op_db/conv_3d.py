@@ -45,6 +45,7 @@ INFO = OpInfo(
     also_large=(made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),),
     refusals=(
         Refusal("one C", {**VOLUME, "w": (2, 3, 3, 1, 3)}),
+        Refusal("not empty", {**VOLUME, "w": (2, 3, 3, 2, 0)}),
         Refusal("5 axes", {**VOLUME, "x": (3, 4, 4, 2)}),
         Refusal("b must be", {**VOLUME, "b": (2,)}),
         Refusal("1 or more", VOLUME, steps(0, 1, 1)),

@@ -56,6 +56,7 @@ INFO = OpInfo(
         Refusal("with one C", {**IMAGE, "w": (3, 3, 3, 1)}, options(SAME, 2, 2)),
         Refusal("b must be", {**IMAGE, "b": (2,)}, options(SAME, 2, 2)),
         Refusal("1 or more", IMAGE, options(SAME, 0, 2)),
+        Refusal("1 or more, but got 0", {**IMAGE, "x": (1, 0, 4, 2)}, options(SAME, 2, 2)),
         Refusal("padding must be", IMAGE, options(0, 2, 2)),
         Refusal("12 bytes", IMAGE, {"custom_options": b"1234"}),
     ),

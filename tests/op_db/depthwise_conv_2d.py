@@ -66,6 +66,7 @@ INFO = OpInfo(
     refusals=(
         Refusal("C·M", {"x": (1, 4, 4, 2), "w": (1, 3, 3, 3)}),
         Refusal("C·M", {"x": (1, 4, 4, 2), "w": (2, 3, 3, 2)}),
+        Refusal("w not empty", {"x": (1, 4, 4, 2), "w": (1, 3, 3, 0)}),
         Refusal("b must be", {"x": (1, 4, 4, 2), "w": (1, 3, 3, 4), "b": (2,)}),
         Refusal("", {"x": (1, 2, 2, 2), "w": (1, 3, 3, 2)}, VALID),
         Refusal("", {"x": (1, 4, 4, 2), "w": (1, 3, 3, 2)}, BAD_STRIDE),

@@ -42,6 +42,7 @@ INFO = OpInfo(
     refusals=(
         Refusal("with one I", {"x": (3, 4), "w": (2, 5)}),
         Refusal("with one I", {"x": (3, 4), "w": (4,)}),
+        Refusal("w not empty", {"x": (3, 4), "w": (0, 4)}),
         Refusal("keep_num_dims", {"x": (4, 2), "w": (3, 4)}, {"keep_num_dims": True}),
         Refusal("b must be (2,)", {"x": (3, 4), "w": (2, 4), "b": (3,)}),
         Refusal("one dtype", {"x": TensorSpec((3, 4), INT32), "w": (2, 4)}),

@@ -11,7 +11,9 @@ from op_db.support.indices import list_of, places
 
 def gather_nd(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, indices = i["x"], i["indices"]
-    return {"y": x[tuple(np.moveaxis(indices, -1, 0))]}
+    *lead, axes = indices.shape
+    entries = [x[tuple(indices[at])] for at in np.ndindex(*lead)]
+    return {"y": np.array(entries).reshape(*lead, *x.shape[axes:])}
 
 
 X = ("x",)
@@ -20,6 +22,7 @@ INFO = OpInfo(
     gather_nd,
     samples=(
         Sample("rows", {"x": (5, 3), "indices": places(4, 5)}, constants=X),
+        Sample("all", {"x": (2, 3), "indices": np.zeros((4, 0), np.int32)}, constants=X),
         Sample("single values", {"x": (5, 3), "indices": places(4, 5, 3)}, constants=X),
         Sample(
             "inner rows",

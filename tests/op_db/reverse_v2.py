@@ -24,6 +24,7 @@ INFO = OpInfo(
         Sample("one axis", {"x": (2, 3)}, {}, axes(1)),
         Sample("two", {"x": (2, 3, 4)}, {}, axes(-1, 1)),
         Sample("none", {"x": (2, 3)}, {}, axes()),
+        Sample("of a number", {"x": ()}, {}, axes(), rebatches=False),
         Sample("the batch", {"x": (3, 2)}, {}, axes(0), mixes=True),
     ),
     large=Sample("large", {"x": (8, 256, 256)}, {}, axes(1, 2)),

@@ -26,6 +26,7 @@ INFO = OpInfo(
     segment_sum,
     samples=(
         summed("rows", (5, 2, 3), [0, 0, 1, 1, 1]),
+        summed("a vector", (5,), [0, 0, 1, 3, 3]),
         summed("numbers left out", (3, 2), [1, 4, 4]),
         summed("integers", np.arange(8, dtype=np.int32).reshape(4, 2), [0, 1, 1, 2]),
     ),

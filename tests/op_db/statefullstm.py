@@ -65,6 +65,7 @@ INFO = OpInfo(
         lstm_refusal("h must be (2, 5)", {**LSTM, "h": (3, 5)}),
         lstm_refusal("c must be (2, 5)", {**LSTM, "c": (2, 4)}),
         lstm_refusal("x must be (N, T, I)", {**LSTM, "x": (2, 3)}),
+        lstm_refusal("x must have steps", {**LSTM, "x": (2, 0, 3)}),
     ),
     draws={**INSIDE, "h": INSIDE["wf"], "c": INSIDE["wf"]},
     loose=16,

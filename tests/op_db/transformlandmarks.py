@@ -45,6 +45,7 @@ INFO = OpInfo(
     refusals=(
         Refusal("x must be", {**POINTS, "x": (2, 5, 4)}),
         Refusal("x must be", {**POINTS, "x": (2, 5)}),
+        Refusal("x must be", {**POINTS, "x": ()}),
         Refusal("x must be", {**POINTS, "x": (2, 1, 1, 8)}, flex_map(dimensions=3, scale=1)),
         Refusal("x must be", {**POINTS, "x": (2, 1, 1, 8)}, flex_map(dimensions=4, scale=1)),
         Refusal("m must be", {**POINTS, "m": (1, 4, 4)}),

@@ -85,6 +85,7 @@ INFO = OpInfo(
     refusals=(
         Refusal("x must be", {**IMAGE, "x": (2, 4, 4)}, version_2(3, 3)),
         Refusal("x must be", {**IMAGE, "x": (2, 0, 4, 3)}, version_2(3, 3)),
+        Refusal("x must be", {**IMAGE, "x": (2, 4, 4, 0)}, version_2(3, 3)),
         Refusal("m must be", {**IMAGE, "m": (1, 4, 4)}, version_2(3, 3)),
         Refusal("m must be", {**IMAGE, "m": (2, 2, 4)}, version_2(3, 3)),
         Refusal("1 or more", IMAGE, version_2(0, 3)),
