@@ -25,7 +25,7 @@ class TopKAccuracy(MeanMetric):
         n = form.classes
         if not 0 < k < n:
             rule = f"k of `top_{k}_accuracy` must be from 1 to {n - 1} for {n} classes"
-            raise OptionError("metrics", rule, k, "Give a smaller number.")
+            raise OptionError("metrics", rule, k, "Give a smaller number." if k else "")
         self.k = k
 
     def sum(self, y: Array, t: Array) -> float:

@@ -23,9 +23,13 @@ NO_EXPORT = (
 )
 
 
-def train(*words: object) -> Result:
+def run(*words: object) -> Result:
     line = ["train", MLP_SM / "model.circle", "--load-input", X, "--load-expected", T]
-    result = CliRunner().invoke(main, [str(word) for word in (*line, "--epochs", 1, *words)])
+    return CliRunner().invoke(main, [str(word) for word in (*line, "--epochs", 1, *words)])
+
+
+def train(*words: object) -> Result:
+    result = run(*words)
     assert result.exit_code == 0, result.output
     return result
 
@@ -169,6 +173,25 @@ def test_samples_that_fill_no_batch_give_a_warning(
     samples: int, batch: int, shuffle: bool, text: str | None
 ) -> None:
     assert incomplete_batch(samples, batch, shuffle) == text
+
+
+def test_samples_that_fill_no_step_of_several_batches_give_a_warning() -> None:
+    assert incomplete_batch(16, 4, True, 2) is None
+    lost = "{} of {} samples fill no step of 2 batches of 4 and are left out, different ones in "
+    lost += "each epoch."
+    # 5 divides 15, but not a step of two batches of 5.
+    assert incomplete_batch(15, 4, True, 2) == lost.format(7, 15)
+    assert incomplete_batch(18, 4, True, 2) == (
+        lost.format(2, 18) + " `batch_size=3` leaves out none."
+    )
+
+
+def test_too_few_samples_for_a_step_of_several_batches_name_both_options() -> None:
+    words = ("--data-length", 60, "--batch-size", 32, "--accumulate", 2)
+    assert "--batch-size 32, --accumulate 2: the training data has only 60" in notes(*words)
+    refusal = run(*words, "--drop-last").stderr
+    assert "--batch-size: times --accumulate 2 must be at most 60" in refusal
+    assert "but got 32. Give less of either, or more data." in refusal
 
 
 def test_an_incomplete_batch_is_warned_of_before_training() -> None:

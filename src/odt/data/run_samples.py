@@ -81,21 +81,23 @@ def arrange(
     seed: int,
     drop_last: bool,
     validation_set: DataSet | None = None,
+    accumulate: int = 1,
 ) -> Samples:
     """Splits samples into training and validation samples, and orders them.
 
     Args:
         data: the samples.
         losses: name of each loss, and the spec of one sample of its output.
-        batch: samples in a step.
+        batch: samples in a batch.
         length: number of samples to use; None for all.
         fraction: fraction used for validation.
         stratify: whether to draw the fraction from each class, if the targets are classes;
             otherwise the last samples are used.
         shuffle: whether to shuffle the samples in each epoch.
         seed: random seed of the order and of the split.
-        drop_last: whether to leave out a last batch that is not full.
+        drop_last: whether to leave out a last step that is not full.
         validation_set: separate validation samples.
+        accumulate: batches in a step.
 
     Raises:
         OptionError: if samples are split off although `validation_set` is given, or the data has
@@ -125,13 +127,13 @@ def arrange(
             f"{fraction:g}",
             "Give less.",
         )
-    if samples < batch and drop_last:
-        raise OptionError(
-            "batch_size",
-            f"must be at most {samples}, the number of training samples",
-            batch,
-            f"Give `batch_size={samples}` or less, or more data.",
-        )
+    if samples < batch * accumulate and drop_last:
+        most = f"must be at most {samples}, the number of training samples"
+        if accumulate > 1:
+            rule = f"times `accumulate={accumulate}` {most}"
+            raise OptionError("batch_size", rule, batch, "Give less of either, or more data.")
+        remedy = f"Give `batch_size={samples}` or less, or more data."
+        raise OptionError("batch_size", most, batch, remedy)
     order = EpochOrder(parts.training, shuffle, seed, drop_last)
     validation = parts.validation
     validation_labels = None

@@ -245,13 +245,14 @@ def open_samples(
     parts = arrange(
         data,
         evaluator.samples.losses,
-        progress.batch * progress.accumulate,
+        progress.batch,
         length=length or None,
         fraction=fraction,
         stratify=progress.stratified,
         shuffle=progress.shuffle,
         seed=progress.seed,
         drop_last=progress.drop_last,
+        accumulate=progress.accumulate,
     )
     return data, parts.validation, (inputs, targets)
 

@@ -51,30 +51,39 @@ def warnings_before_training(
             f"`epochs={epochs}` counts from the first epoch: give more than {first - 1}."
         )
     else:
-        order = samples.order
-        batch = trainer.info.step_samples
+        order, info = samples.order, trainer.info
         count = len(order.samples)
         if order.drop_last:
-            yield incomplete_batch(count, batch, order.shuffle)
-        elif count < batch:
+            yield incomplete_batch(count, info.batch_size, order.shuffle, info.accumulate)
+        elif count < info.step_samples:
+            batches = f", `accumulate={info.accumulate}`" if info.accumulate > 1 else ""
             yield (
-                f"`batch_size={batch}`: the training data has only {count} "
+                f"`batch_size={info.batch_size}`{batches}: the training data has only {count} "
                 f"{plural(count, 'sample')}, so each step uses all of them."
             )
 
 
-def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
-    """Returns a warning about samples that do not fill a batch; None if there are none."""
-    rest = samples % batch
+def incomplete_batch(samples: int, batch: int, shuffle: bool, accumulate: int = 1) -> str | None:
+    """Returns a warning about samples that do not fill a step; None if there are none.
+
+    Args:
+        samples: number of training samples.
+        batch: samples in a batch.
+        shuffle: whether samples are shuffled.
+        accumulate: batches in a step.
+    """
+    step = batch * accumulate
+    rest = samples % step
     if not rest:
         return None
-    divisor = next(size for size in range(batch, 0, -1) if samples % size == 0)
+    divisor = next((n for n in range(batch, 0, -1) if samples % (n * accumulate) == 0), 0)
     hints = [] if shuffle else ["`shuffle=True` leaves out different samples in each epoch"]
     if 2 * divisor >= batch:
         hints.append(f"`batch_size={divisor}` leaves out none")
     fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
-    return f"{rest} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
+    unit = f"batch of {batch}" if accumulate == 1 else f"step of {accumulate} batches of {batch}"
+    return f"{rest} of {samples} samples fill no {unit} and {fate}.{remedy}"
 
 
 def unscaled_inputs(

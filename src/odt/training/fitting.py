@@ -116,7 +116,7 @@ class Fit:
         samples = arrange(
             data,
             session.samples.losses,
-            session.recipe.info.step_samples,
+            session.recipe.info.batch_size,
             length=options.data_length,
             fraction=options.validation_split,
             stratify=before.stratified if options.stratify is None else options.stratify,
@@ -124,6 +124,7 @@ class Fit:
             seed=before.seed if options.seed is None else options.seed,
             drop_last=before.drop_last if options.drop_last is None else options.drop_last,
             validation_set=validation_set,
+            accumulate=session.recipe.info.accumulate,
         )
         if options.validation_split and not len(samples.validation):
             warn(
