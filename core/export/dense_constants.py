@@ -27,13 +27,19 @@ def with_dense_constants(model: Model) -> Model:
         tables["buffers"].append(buffer_entry(sparsity.dense(stored.data, stored.spec.shape)))
         dense.setdefault(number, set()).add(k)
     for number, constants in dense.items():
-        _read_directly(tables, tables["subgraphs"][number], constants)
+        _read_directly(tables, number, constants)
     return rewritten(model, tables)
 
 
-def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set[int]) -> None:
-    """Removes each DENSIFY of these constants; operators then read the constants themselves."""
-    codes = tables["operator_codes"]
+def _read_directly(tables: dict[str, Any], number: int, constants: set[int]) -> None:
+    """Removes each DENSIFY of these constants; operators then read the constants themselves.
+
+    Args:
+        tables: table Model of the schema, which is changed.
+        number: number of the subgraph.
+        constants: constants of the subgraph.
+    """
+    graph, codes = tables["subgraphs"][number], tables["operator_codes"]
     sources: dict[int, int] = {}
     for operator in graph["operators"]:
         code = codes[operator.get("opcode_index", 0)]
@@ -47,3 +53,9 @@ def _read_directly(tables: dict[str, Any], graph: dict[str, Any], constants: set
     ]
     for operator in graph["operators"]:
         operator["inputs"] = [sources.get(int(i), int(i)) for i in operator.get("inputs", ())]
+    graph["outputs"] = [sources.get(int(i), int(i)) for i in graph.get("outputs", ())]
+    for signature in tables.get("signature_defs", ()):
+        if signature.get("subgraph_index", 0) == number:
+            for output in signature.get("outputs", ()):
+                i = output.get("tensor_index", 0)
+                output["tensor_index"] = sources.get(i, i)

@@ -30,7 +30,9 @@ from odt.core.formats.flatbuffer.slots import (
     ModelSlot,
     OperatorSlot,
     QuantizationParametersSlot,
+    SignatureDefSlot,
     SubGraphSlot,
+    TensorMapSlot,
     TensorSlot,
 )
 from odt.core.formats.flatbuffer.subgraphs import same_values
@@ -101,10 +103,10 @@ def with_float_weights(model: Model, dequantized: DequantizedGraph) -> Model:
         if number != model.subgraph:
             body = model.bodies[number].graph
             removals = [n for n in body.nodes if n.op in PASSING and not real.isdisjoint(n.inputs)]
-            patches += _operator_patches(graphs[number], body, removals)
+            patches += _operator_patches(root, number, body, removals)
     positions = {*removed_operators(model, dequantized)}
     removals = [n for n in model.graph.nodes if n.origin in positions]
-    patches += _operator_patches(graphs[model.subgraph], model.graph, removals)
+    patches += _operator_patches(root, model.subgraph, model.graph, removals)
     # New buffers: the values of weights, and initial values of variables.
     initial = [*_initial_values(model, dequantized)]
     for buffer in initial:
@@ -209,19 +211,21 @@ def _type_patches(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
             yield parameters.pos, struct.pack("<i", parameters.pos - vtable)
 
 
-def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> Iterator[Patch]:
-    """Yields patches for the list of operators and for operators that read removed outputs."""
+def _operator_patches(
+    root: Table, number: int, graph: Graph, removals: Sequence[Node]
+) -> Iterator[Patch]:
+    """Yields patches for the operators of a subgraph, its outputs and those of its signatures.
+
+    Args:
+        root: table of the model.
+        number: number of the subgraph.
+        graph: the subgraph.
+        removals: operators to remove, each with one input and one output.
+    """
     if not removals:
         return
-    instead: dict[int, int] = {}  # tensor → the tensor to read or compute in its place
-    for n in removals:
-        (x,), (y,) = n.inputs, n.outputs
-        x = instead.get(x, x)
-        if y in graph.outputs and x not in (*graph.inputs, *graph.outputs):
-            instead = {i: y if k == x else k for i, k in instead.items()}
-            instead[x] = y  # outputs keep their numbers
-        else:
-            instead[y] = x
+    table = list(root.tables(ModelSlot.SUBGRAPHS, "subgraph"))[number]
+    instead = _replacements(graph, removals)
     tables = list(table.tables(SubGraphSlot.OPERATORS, "operator"))
     positions = {n.origin for n in removals}
     positions_left = [t.pos for k, t in enumerate(tables) if k not in positions]
@@ -234,6 +238,37 @@ def _operator_patches(table: Table, graph: Graph, removals: Sequence[Node]) -> I
     places = [(t, slot) for t in tables for slot in (OperatorSlot.INPUTS, OperatorSlot.OUTPUTS)]
     for entry, slot in [(table, SubGraphSlot.OUTPUTS), *places]:
         yield from _number_patches(entry, slot, instead)
+    for signature in root.tables(ModelSlot.SIGNATURE_DEFS, "signature"):
+        if signature.number(SignatureDefSlot.SUBGRAPH_INDEX, "I") == number:
+            yield from _signature_patches(signature, instead)
+
+
+def _replacements(graph: Graph, removals: Sequence[Node]) -> dict[int, int]:
+    """Returns tensor → the tensor to read or compute in its place, without some operators."""
+    instead: dict[int, int] = {}
+    for node in removals:
+        (x,), (y,) = node.inputs, node.outputs
+        x = instead.get(x, x)
+        stays = x in (*graph.inputs, *graph.outputs) or graph.tensors[x].data is not None
+        if y in graph.outputs and not stays:
+            instead = {i: y if k == x else k for i, k in instead.items()}
+            instead[x] = y  # outputs keep their numbers
+        else:
+            instead[y] = x
+    return instead
+
+
+def _signature_patches(signature: Table, instead: dict[int, int]) -> Iterator[Patch]:
+    """Yields patches for the outputs of a signature, some of which have another tensor instead."""
+    for output in signature.tables(SignatureDefSlot.OUTPUTS, "output"):
+        place = output.place(TensorMapSlot.TENSOR_INDEX, 4)
+        i = output.number(TensorMapSlot.TENSOR_INDEX, "I")
+        if i in instead:
+            if not place:
+                raise output.error(
+                    "must store the number of its tensor to get another, but does not"
+                )
+            yield place, struct.pack("<I", instead[i])
 
 
 def _number_patches(table: Table, slot: int, instead: dict[int, int]) -> Sequence[Patch]:

@@ -10,6 +10,7 @@ from support.half_weights import HYBRID, half_model
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 from support.paths import MODELS
+from support.sparse_files import add_sparse, sparse_parameters, sparse_weights
 from support.subgraphs import WIDTH, Subgraphs
 
 from odt.cli.main import main
@@ -222,3 +223,44 @@ def test_weights_of_a_loop_become_float_constants(tmp_path: Path) -> None:
         expected = np.tanh(expected @ named["own"] @ named["half"] @ named["given"])
     assert difference(odt(out, [x_test])[0], expected) < 1e-6
     assert difference(litert(out, [x_test])[0], expected) < 1e-6
+
+
+def test_integers_and_their_real_numbers_may_both_be_outputs(tmp_path: Path) -> None:
+    """Outputs and signature then name the same tensor twice."""
+    b, path, out = ModelBuilder("tflite"), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    x = b.add_input((1, 4), "int8")
+    w, c = b.add_constant(np.ones((3, 4), np.int8)), b.add_constant(np.arange(3, dtype=np.int32))
+    y = b.add_operator("FULLY_CONNECTED", (x, w, c), (1, 3), dtype="int8")
+    for tensor, scale in ((x, 0.02), (w, 0.01), (c, 0.0002), (y, 0.05)):
+        b.quantize(tensor, [scale], [0])
+    real = b.add_operator("DEQUANTIZE", (y,), (1, 3))
+    b.add_signature("serve", {"x": x}, {"integers": y, "real": real})
+    b.write(path, y, real)
+    export_model(read_model(path), {}, out, float_weights=True)
+    model = read_model(out)
+    (signature,) = model.signatures
+    assert [*signature.outputs.values()] == [*model.graph.outputs] == [y, y]
+    results = litert(out, [np.ones((1, 4), np.float32)])
+    for result in results:
+        np.testing.assert_allclose(result, 0.04 + 0.0002 * np.arange(3)[None], rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["DENSIFY", "DEQUANTIZE"])
+def test_weights_may_be_outputs(op: str, tmp_path: Path) -> None:
+    b, path, out = ModelBuilder("tflite"), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    a = sparse_weights((6, 8))
+    if op == "DENSIFY":
+        entry, stored = sparse_parameters(a, (0, 1), (), (1,))
+        constant = add_sparse(b, entry, np.array(stored, np.float32), a.shape)
+    else:
+        constant = b.add_constant(a.astype(np.float16))
+    w = b.add_operator(op, (constant,), a.shape)
+    x = b.add_input((1, 8))
+    y = b.add_operator("FULLY_CONNECTED", (x, w, -1), (1, 6))
+    b.add_signature("serve", {"x": x}, {"y": y, "w": w})
+    b.write(path, y, w)
+    export_model(read_model(path), {}, out, float_weights=True)
+    model = read_model(out)
+    (signature,) = model.signatures
+    assert [*signature.outputs.values()] == [*model.graph.outputs]
+    np.testing.assert_array_equal(model.graph.tensors[signature.outputs["w"]].data, a)
