@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.model.graph import Node
+from odt.core.model.graph import ABSENT, Node
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, ShapeError
@@ -69,10 +69,12 @@ def read_post_process(model: Model) -> PostProcess | None:
         return None
     node = nodes[0]
     where = f"{model.path}: operator {node.origin} ({OPERATOR})"
-    if len(nodes) > 1 or len(node.inputs) != 3 or len(node.outputs) != OUTPUTS:
+    count = len(node.inputs) - node.inputs.count(ABSENT)
+    has_all = count == len(node.inputs) == 3 and len(node.outputs) == OUTPUTS
+    if len(nodes) > 1 or not has_all:
         raise ModelError(
             f"{where}: must be the only one and have 3 inputs and 4 outputs, but got {len(nodes)} "
-            f"with {len(node.inputs)} inputs and {len(node.outputs)} outputs"
+            f"with {count} inputs and {len(node.outputs)} outputs"
         )
     anchors = _anchors(model, node.inputs[2], where)
     numbers = read_options(node.options, where)
@@ -86,7 +88,8 @@ def read_post_process(model: Model) -> PostProcess | None:
         )
     return PostProcess(
         node,
-        *node.inputs[:2],
+        node.inputs[0],
+        node.inputs[1],
         anchors,
         tuple(numbers[name] for name in SCALES),
         classes,

@@ -17,6 +17,7 @@ from odt.cli.main import main
 from odt.core.export.model_builder import ModelBuilder, table
 from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.export.record_metadata import encode_metadata
+from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.flatbuffer.tflite_metadata import associated_files, read_metadata
@@ -327,6 +328,16 @@ def test_numbers_of_classes_are_no_columns(background: bool, tmp_path: Path) -> 
     model = replaced(path)
     assert associated_files(model) == {"odt-labels.txt": b"red\nwhite\n"}
     assert slot_labels(model, 2) == ("red", "white")
+
+
+def test_the_operator_must_have_its_inputs(detector: Path) -> None:
+    model = read_model(detector)
+    tables = model_tables(model)
+    operator = tables["subgraphs"][0]["operators"][-1]
+    operator["inputs"] = [operator["inputs"][0], -1, operator["inputs"][2]]
+    damaged = parse_model(memoryview(packed_model(model, tables)), "m")
+    with pytest.raises(OdtError, match="3 inputs and 4 outputs, but got 1 with 2 inputs and 4"):
+        read_post_process(damaged)
 
 
 def test_classes_must_be_an_output(detector: Path) -> None:
