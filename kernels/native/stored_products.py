@@ -84,7 +84,7 @@ def packing(
     return bind("decode_panel", stored, scales, zeros, panel, *sizes)
 
 
-def panel_of(depth: int, columns: int) -> TensorSpec:
+def _panel_of(depth: int, columns: int) -> TensorSpec:
     """Returns the spec of the panel of a product with sums of `depth` values."""
     return TensorSpec((depth * min(columns, max(PANEL // depth // COLUMNS, 1) * COLUMNS),), FLOAT)
 
@@ -163,10 +163,15 @@ def _fits(attrs: Attrs, s: Specs) -> bool:
     return floats and can_pack(attrs, s["w"])
 
 
-def _workspace(attrs: Attrs, s: Specs) -> Specs:
+def _forward_workspace(attrs: Attrs, s: Specs) -> Specs:
     units, depth = attrs.shape
-    return {"panel": panel_of(depth, units) if "x" in s else panel_of(units, depth)}
+    return {"panel": _panel_of(depth, units)}
 
 
-FORWARD = Compiled(_forward, _fits, _workspace, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(_grad_x, _fits, _workspace, takes=frozenset({"relu_mask"}))
+def _back_workspace(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = attrs.shape
+    return {"panel": _panel_of(units, depth)}
+
+
+FORWARD = Compiled(_forward, _fits, _forward_workspace, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(_grad_x, _fits, _back_workspace, takes=frozenset({"relu_mask"}))
