@@ -89,3 +89,9 @@ def test_tensors_of_a_server_are_checked_before_they_are_used() -> None:
             participant.train(bad, 1)  # type: ignore[arg-type]
     for key, a in participant.tensors.items():
         np.testing.assert_array_equal(a, before[key])
+
+
+@pytest.mark.parametrize("samples", [[], [0, -1], [0, len(X)]])
+def test_samples_outside_of_the_data_are_refused(samples: list[int]) -> None:
+    with pytest.raises(odt.OptionError, match=f"one or more numbers from 0 to {len(X) - 1}"):
+        client(samples=samples)

@@ -94,7 +94,7 @@ def test_bad_updates_are_refused() -> None:
     for bad, rule in (
         (Update(far, 1, {}), r"norm of the update must be at most 2, but got 5\.91608"),
         (Update({**sent, "w": sent["w"] * np.float32("inf")}, 1, {}), "w: values must be finite"),
-        (Update(sent, 0, {}), "samples must be a whole number above 0, but got 0"),
+        (Update(sent, 0, {}), "samples must be a whole number above 0, at most 2⁵³, but got 0"),
         (Update(sent, 1.0, {}), "samples must be"),  # type: ignore[arg-type]
         (Update(sent, True, {}), "samples must be"),
         (Update(sent, 1, {"loss": float("nan")}), "metrics must be finite numbers by name"),

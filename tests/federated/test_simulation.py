@@ -92,6 +92,12 @@ def test_every_strategy_learns(strategy: str) -> None:
     assert max(accuracy) > accuracy[0] + 0.1
 
 
+def test_the_state_of_a_strategy_is_cleared() -> None:
+    strategy = federated.FedAdam()
+    losses = [simulate(strategy=strategy, rounds=1).of("val_loss") for _ in range(2)]
+    assert losses[0] == losses[1]
+
+
 def test_fedprox_keeps_clients_near_the_server() -> None:
     def moved(mu: float) -> float:
         begin = federated.tensors_of(trainer())

@@ -26,8 +26,8 @@ def test_an_app_without_flower_says_what_to_install() -> None:
         [sys.executable, "-c", WITHOUT], text=True, capture_output=True, check=True
     )
     assert run.stdout == (
-        "OdtError: odt.federated.flower: Flower must be installed, but is not. Install it with "
-        "pip install 'odt[flower]'.\n"
+        "MissingPackageError: odt.federated.flower: Flower must be installed, but is not. Install "
+        "it with pip install 'odt[flower]'.\n"
     )
 
 
@@ -38,8 +38,8 @@ def test_the_accountant_is_an_extra() -> None:
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, text=True, capture_output=True, check=True)
     assert run.stdout == (
-        "OdtError: privacy_loss: dp-accounting must be installed, but is not. Install it with "
-        "pip install 'odt[privacy]'.\n"
+        "MissingPackageError: privacy_loss: dp-accounting must be installed, but is not. Install "
+        "it with pip install 'odt[privacy]'.\n"
     )
 
 

@@ -135,7 +135,10 @@ CASES: dict[str, tuple[Callable[[Message], Message], str]] = {
     ),
     "another record": (add_record, "the answer must hold arrays and metrics, but got"),
     "no tensors": (no_arrays, "arrays must hold tensors"),
-    "no samples": (metrics(num_examples=0), "samples must be a whole number above 0, but got 0"),
+    "no samples": (
+        metrics(num_examples=0),
+        "samples must be a whole number above 0, at most 2⁵³, but got 0",
+    ),
     "half a sample": (metrics(num_examples=0.5), "samples must be a whole number"),
     "metric": (metrics(loss=math.inf), "metrics must be finite numbers by name, but loss is inf"),
     "list": (metrics(loss=[1.0]), "metrics must be finite numbers by name"),

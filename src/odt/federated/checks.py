@@ -82,8 +82,8 @@ def check_update(
 
     Raises:
         DataError: if names, shapes or dtypes differ from `expected`, a value is not finite, the
-            number of samples is not a whole number above 0, a metric is not a finite number, or
-            the norm is above the bound.
+            number of samples is not a whole number above 0, a metric is not a finite number,
+            or the norm is above the bound.
     """
     check_tensors(update.tensors, expected, client)
     check_counts(update.samples, update.metrics, client)
@@ -111,7 +111,8 @@ def check_counts(samples: Any, metrics: Any, client: str) -> None:
     is_whole = isinstance(samples, int) and not isinstance(samples, bool)
     if not is_whole or not 0 < samples <= MAX_SAMPLES:
         raise DataError(
-            f"{client}: samples must be a whole number above 0, but got {samples!r}. {REFUSED}"
+            f"{client}: samples must be a whole number above 0, at most 2⁵³, but got "
+            f"{samples!r}. {REFUSED}"
         )
     if not isinstance(metrics, Mapping):
         kind = type(metrics).__name__

@@ -45,7 +45,7 @@ class Client:
             trainer: trainer of the model, with its optimizer, batch size and trainable weights.
             x: inputs: arrays, the path of a data file, or a DataSet, as in `Trainer.fit`.
             y: targets (N, …); left out with a DataSet.
-            samples: numbers of the client's samples; None for all.
+            samples: numbers of the client's samples, from 0; None for all.
             partition: number of the client among all, from 0.
             epochs: number of epochs in a round.
             rounds: number of rounds over which the learning rate falls to 0 by half a cosine; None
@@ -54,7 +54,8 @@ class Client:
 
         Raises:
             DataError: if the data does not match the model.
-            OptionError: if the trainer has a schedule of its own.
+            OptionError: if the trainer has a schedule of its own, there are no samples, or a number
+                is out of range.
         """
         check_whole("epochs", epochs, 1)
         check_whole("rounds", rounds, 1)
@@ -67,6 +68,11 @@ class Client:
         self.partition = partition
         self._data = trainer.session.open(x, y)
         self.samples = range(self._data.length) if samples is None else samples
+        numbers = np.asarray(self.samples)
+        if not numbers.size or numbers.min() < 0 or numbers.max() >= self._data.length:
+            rule = f"must be one or more numbers from 0 to {self._data.length - 1}"
+            got = f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"
+            raise OptionError("samples", rule, got)
         self._epochs = epochs
         self._rounds = rounds
         self._seed = seed

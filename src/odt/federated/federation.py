@@ -61,6 +61,7 @@ class Federation:
         labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
+        self.strategy.state = {}  # of a federation that the strategy was in before
         core = trainer.session.build(scales=scales_of(data.weights))
         core.parameters.proximal_mu = self.strategy.proximal_mu
         self.tensors = tensors_of(trainer)

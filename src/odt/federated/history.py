@@ -163,7 +163,7 @@ def from_json(text: str) -> tuple[Round, ...]:
         text: result of `to_json`.
 
     Raises:
-        ValueError, TypeError, KeyError: if the text is something else.
+        ValueError, TypeError, KeyError, AttributeError: if the text is something else.
     """
     rounds = []
     names = [field.name for field in fields(Round) if field.name not in ("refused", "metrics")]

@@ -1,5 +1,6 @@
 """Merges checkpoints of several devices: the weighted mean of their weights."""
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +41,8 @@ def merge(
         model: path of the model, which checkpoints in onert's format need.
 
     Raises:
-        OptionError: if the number of weights differs, or a weight is not above 0.
+        OptionError: if the number of weights differs, a weight is not above 0, or their sum is
+            infinite.
         ModelError: if a checkpoint cannot be read, or differs in model or optimizer.
     """
     if len(checkpoints) < 2:
@@ -52,6 +54,8 @@ def merge(
     for weight in weights:
         if not is_number(weight) or weight <= 0:
             raise OptionError("weights", "must be numbers above 0", weight)
+    if not math.isfinite(sum(weights)):
+        raise OptionError("weights", "must have a finite sum", sum(weights))
     file = None if model is None else read_model(os.fspath(model))
     paths = [os.fspath(path) for path in checkpoints]
     states = [_read(path, file) for path in paths]

@@ -92,7 +92,10 @@ def _by_text(
         raise OptionError("partition", f"`{kind}` needs targets that are classes", "other targets")
     if kind == "dirichlet":
         return _dirichlet(labels, _number(value, "dirichlet:ALPHA", 1e-3), clients, rng)
-    return _shards(labels, int(_number(value or "2", "by-label:SHARDS", 1)), clients, rng)
+    shards = _number(value or "2", "by-label:SHARDS", 1)
+    if shards % 1:
+        raise OptionError("partition", "must be `by-label:SHARDS` with a whole number", value)
+    return _shards(labels, int(shards), clients, rng)
 
 
 def _number(text: str, form: str, least: float) -> float:
@@ -102,7 +105,8 @@ def _number(text: str, form: str, least: float) -> float:
     except ValueError:
         value = math.nan
     if not least <= value <= MOST:
-        raise OptionError("partition", f"must be `{form}` with at least {least:g}", text or "none")
+        rule = f"must be `{form}` with a number from {least:g} to {MOST:,.0f}"
+        raise OptionError("partition", rule, text or "none")
     return value
 
 

@@ -56,6 +56,7 @@ def received(payload: Mapping[str, Array], expected: Tensors, kind: str = "float
         kind: one of PAYLOADS.
 
     Raises:
+        OptionError: if there is no such kind.
         DataError: if the payload does not match `expected` or has a value that is not finite.
     """
     halves = check_kind(kind) != "float32"
@@ -162,7 +163,7 @@ def check_kind(kind: str) -> str:
 
 
 def nbytes_of(payload: Mapping[str, Array]) -> int:
-    """Bytes of the arrays of a payload, without names and framing.
+    """Returns the bytes of the arrays of a payload, without names and framing.
 
     Args:
         payload: result of `broadcast` or `encode`.
@@ -171,5 +172,5 @@ def nbytes_of(payload: Mapping[str, Array]) -> int:
 
 
 def _zeros(tensors: Tensors, dtype: Any = None) -> Tensors:
-    """Arrays of these shapes, with one dtype or their own; broadcast, they take no memory."""
+    """Returns zeros of these shapes, in one dtype or their own; broadcast, they take no memory."""
     return {n: np.broadcast_to(np.zeros((), dtype or a.dtype), a.shape) for n, a in tensors.items()}

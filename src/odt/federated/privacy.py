@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from odt.core.recipe.option_values import check_whole
-from odt.errors import OdtError, OptionError
+from odt.errors import MissingPackageError, OptionError
 
 DELTA = 1e-5
 # Clipping norms by which the sum of updates, or n times their mean, changes if there is one client
@@ -44,7 +44,7 @@ def privacy_loss(
 
     Raises:
         OptionError: if an argument is out of range.
-        OdtError: if dp-accounting is not installed.
+        MissingPackageError: if dp-accounting is not installed.
     """
     check_whole("rounds", rounds, 0)
     if not 0 < sensitivity < math.inf:
@@ -66,7 +66,7 @@ def composed_loss(
 
     Raises:
         OptionError: if an argument is out of range.
-        OdtError: if dp-accounting is not installed.
+        MissingPackageError: if dp-accounting is not installed.
     """
     for multiplier in noise_multipliers:
         if not multiplier >= 0:
@@ -79,7 +79,7 @@ def composed_loss(
         from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
         from dp_accounting.rdp import RdpAccountant
     except ModuleNotFoundError:
-        raise OdtError(
+        raise MissingPackageError(
             "privacy_loss: dp-accounting must be installed, but is not. Install it with "
             "pip install 'odt[privacy]'."
         ) from None

@@ -52,7 +52,8 @@ class Settings(FederationOptions):
         # The rounds count only for a decay; moved to the end, they are compared last.
         values["rounds"] = values.pop("rounds") if self.decay_rounds else None
         if not isinstance(self.partition, str):
-            values["partition"] = f"clients {zlib.crc32(np.asarray(self.partition).tobytes()):08x}"
+            clients = np.asarray(self.partition, np.int64)  # the same bytes for any dtype
+            values["partition"] = f"clients {zlib.crc32(clients.tobytes()):08x}"
         if not isinstance(self.strategy, str):
             values["strategy"] = type(self.strategy).__name__
         json_values: dict[str, Any] = json.loads(json.dumps(values))

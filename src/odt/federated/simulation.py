@@ -56,7 +56,7 @@ def simulate(
         partition: iid, dirichlet:ALPHA, by-label:SHARDS or by-column:NAME; or the number of the
             client of each sample (N,). `odt docs federated` explains them.
         strategy: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed_mean or krum, with options
-            such as fedprox:mu=0.1; or a Strategy.
+            such as fedprox:mu=0.1; or a Strategy, whose state is cleared first.
         rounds: number of rounds, including those before a resumed checkpoint; with a
             decay, a checkpoint resumes with the same number.
         epochs: number of epochs of a client in a round.
@@ -85,7 +85,8 @@ def simulate(
 
     Raises:
         OptionError: if arguments contradict each other, the data or the checkpoint.
-        DataError: if the data does not match the model.
+        DataError: if the data does not match the model, or the log cannot be written.
+        ModelError: if a checkpoint cannot be read or written.
         TrainingError: if a round has fewer updates than `min_clients`.
     """
     trainer.stop_training = False

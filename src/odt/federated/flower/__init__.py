@@ -6,7 +6,7 @@ Needs `pip install 'odt[flower]'`. `odt docs flower` has worked examples.
 import importlib
 from typing import Any
 
-from odt.errors import OdtError
+from odt.errors import MissingPackageError
 
 # Public name → its module, loaded when the name is first used; type checkers read __init__.pyi.
 PUBLIC = {
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] not in ("flwr", "cryptography"):
             raise
-        raise OdtError(
+        raise MissingPackageError(
             "odt.federated.flower: Flower must be installed, but is not. Install it with "
             "pip install 'odt[flower]'."
         ) from None

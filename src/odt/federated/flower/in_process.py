@@ -13,6 +13,8 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
+from odt.errors import OdtError
+
 RUN = 1  # number of the run; the server is node 0, the clients are nodes 1, 2, …
 CLIENT_RAISED = 2  # error code of Flower
 
@@ -32,8 +34,17 @@ def run_in_process(
         client_app: the app of all clients.
         clients: number of clients; each has a state of its own.
         run_config: settings of the app, as in its pyproject.toml.
-        node_configs: settings of each client, besides partition-id and num-partitions.
+        node_configs: settings of each client, besides partition-id and num-partitions; none for
+            clients beyond the last.
+
+    Raises:
+        OdtError: if there are settings for more than `clients`.
     """
+    if len(node_configs) > clients:
+        raise OdtError(
+            f"run_in_process: node_configs must be settings of at most {clients} clients, but got "
+            f"{len(node_configs)}."
+        )
     identity = (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id)
     TaskIdentity.run_id = RUN
     TaskIdentity.node_id = 0
@@ -47,7 +58,17 @@ def run_in_process(
 
 
 class InProcessGrid(Grid):
-    """Calls the ClientApp when a message is sent, and keeps the reply until it is fetched."""
+    """Calls the ClientApp when a message is sent, and keeps the reply until it is fetched.
+
+    Args:
+        client_app: the app of all clients.
+        clients: number of clients.
+        run_config: settings of the app.
+        node_configs: settings of each client, as in `run_in_process`.
+
+    Attributes:
+        contexts: number of a node → its context.
+    """
 
     def __init__(
         self,

@@ -59,8 +59,9 @@ def make_keys(
             f"make_keys: nodes and days must be at most {MAX_NODES} and {MAX_DAYS}, but got "
             f"{printable(nodes)} and {printable(days)}."
         )
-    if not hosts:
-        raise OdtError("make_keys: hosts must be names or addresses, but got none.")
+    if not hosts or isinstance(hosts, str):
+        got = printable(hosts) if hosts else "none"
+        raise OdtError(f"make_keys: hosts must be a list of names or addresses, but got {got}.")
     addresses = [_host(name) for name in hosts]
     try:
         if path.exists() and any(path.iterdir()):

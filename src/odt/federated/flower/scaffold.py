@@ -55,5 +55,5 @@ def _is_utf8(text: str) -> bool:
 
 
 def _toml(value: Any) -> str:
-    """A TOML value; JSON's texts, numbers and booleans are TOML's, too."""
+    """Returns a TOML value; JSON's texts, numbers and booleans are TOML's, too."""
     return json.dumps(value, ensure_ascii=False)

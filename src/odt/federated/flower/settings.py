@@ -152,8 +152,9 @@ def client_of(context: "Context") -> Client:
             raise OptionError(PARTITION, f"must be less than {PARTITIONS}, {clients}", number)
     decay = settings.get("decay", FEDERATION_OPTIONS["decay"].default)
     check_option(FEDERATION_OPTIONS["decay"], decay)
-    seed = int(settings.get("seed", 0))
-    rounds = int(settings.get("rounds", ROUNDS))
+    seed, rounds = settings.get("seed", 0), settings.get("rounds", ROUNDS)
+    check_whole("seed", seed, 0)
+    check_whole("rounds", rounds, 0)
     trainer = trainer_of(context)
     data = trainer.session.open(inputs, targets)
     samples = None
@@ -222,7 +223,8 @@ class ServerSettings:
             if not isinstance(value, int | float) or not value > 0:
                 raise OptionError(name, "must be a number above 0", value)
         validation_files = None
-        if inputs := settings.get("validation-input"):
+        if settings.keys() & {"validation-input", "validation-expected"}:
+            inputs = required(settings, "validation-input", RUN_CONFIG)
             targets = required(settings, "validation-expected", RUN_CONFIG)
             validation_files = str(inputs), str(targets)
         return cls(

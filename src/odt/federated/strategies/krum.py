@@ -1,7 +1,8 @@
 """Krum: the tensors of the client that is closest to its neighbors.
 
-The score of a client is the sum of the squared distances to its n − f − 2 nearest others, of n
-clients of which f may be malicious; the lowest score wins, and of equal scores the first. Source:
+The score of a client is the sum of the squared distances to its n − f − 2 nearest others, at least
+one, of n clients of which f may be malicious; the lowest score wins, and of equal scores the first.
+The source proves that this is safe for n > 2f + 2. Source:
 Blanchard et al., Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent (2017).
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odt.errors import OptionError
 from odt.federated.checks import distance
 from odt.federated.strategies.strategy import Strategy, check_number
 from odt.federated.update import Tensors, Update
@@ -23,7 +25,9 @@ class Krum(Strategy):
 
     def __init__(self, malicious: int = 0) -> None:
         super().__init__()
-        self.malicious = int(check_number("malicious", malicious, 0))
+        if check_number("malicious", malicious, 0) % 1:
+            raise OptionError("strategy", "`malicious` must be a whole number", malicious)
+        self.malicious = int(malicious)
 
     def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
         """Returns the tensors of the client with the lowest score."""
