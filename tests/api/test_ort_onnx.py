@@ -673,6 +673,20 @@ def test_files_of_several_folders_are_refused(tmp_path: Path) -> None:
         module.export_model_for_inferencing(tmp_path / "t.tflite", ["y"])
     with pytest.raises(odt.OptionError, match=r"must be tensors that .*computes, but got \['z'\]"):
         module.export_model_for_inferencing(tmp_path / "t.onnx", ["z"])
+    weighted = onnxblock.loss.CrossEntropyLoss(weight=[1, 2, 3])  # of an operator that odt adds
+    folder = generate(tmp_path / "c", weighted)
+    state = CheckpointState.load_checkpoint(folder / "checkpoint")
+    module = Module(folder / "training_model.onnx", state)
+    with pytest.raises(odt.OptionError, match=r"but got \['z'\]. Such as y"):
+        module.export_model_for_inferencing(tmp_path / "t.onnx", ["z"])
+
+
+def test_blocks_in_an_empty_base_know_no_model() -> None:
+    with onnxblock.empty_base():
+        with pytest.raises(odt.OptionError, match="inputs or outputs of the model, but got x"):
+            onnxblock.blocks.InputLike("x")()
+        with pytest.raises(odt.TrainingError, match="must be called in `base`"):
+            Tutorial()("y")
 
 
 def tied() -> bytes:

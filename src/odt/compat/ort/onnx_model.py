@@ -82,6 +82,7 @@ class OnnxModel:
         self._constant = 0.0
         self._inputs: list[str] = []  # of the graph that trains
         self._places: dict[int, int] = {}  # tensor → its number among the trainer's outputs
+        self._read: list[int] = []  # tensors of the file that the loss reads
 
     # ---- calls
 
@@ -192,7 +193,7 @@ class OnnxModel:
         """Returns what the loss reads, and the additional outputs."""
         if not self._terms:
             _ = self.trainer  # makes it, which finds the terms of the loss
-        return list(dict.fromkeys([*(t.tensor for t in self._terms), *self._places]))
+        return list(dict.fromkeys([*self._read, *self.file.graph.outputs[1:]]))
 
     def close(self) -> None:
         """Ends the worker threads."""
@@ -232,6 +233,7 @@ class OnnxModel:
         ends = [t.tensor for t in split.terms]
         ends += [i for i in dict.fromkeys(additional) if i not in ends]
         self._places = {i: k for k, i in enumerate(ends)}
+        self._read = [self._in_file(i, split.graph) for i in ends[: len(split.terms)]]
         graph = _cut(split.graph, ends)
         self._inputs = [graph.tensors[i].name for i in graph.inputs]
         register_linear_loss()
@@ -255,6 +257,14 @@ class OnnxModel:
         self._trainer.session.outputs = len(self.file.graph.outputs) > 1
         state.live = self._live = TrainerState(self._trainer, state, self.drop)
         self._trainer.learning_rate = self._rate
+
+    def _in_file(self, i: int, graph: Graph) -> int:
+        """Returns the tensor of the file from which nodes that terms added compute tensor i."""
+        count = len(self.file.graph.tensors)
+        operands = {node.outputs[0]: node.inputs[0] for node in graph.nodes}
+        while i >= count:
+            i = operands[i]
+        return i
 
     def _trainer_of(
         self, model: Model, losses: Mapping[str, str], batch: int, weights: Mapping[str, float]

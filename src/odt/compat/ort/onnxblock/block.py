@@ -73,12 +73,17 @@ class TrainingBlock(Block):
         self._requires_grad[argument_name] = value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls `build`, and makes its results the outputs of the training model."""
-        results = self.build(*args, **kwargs)
+        """Calls `build`, and makes its results the outputs of the training model.
+
+        Raises:
+            TrainingError: if it is called in `empty_base`, whose model has no parameters.
+        """
         recorder = current()
+        if recorder.source is None:
+            raise TrainingError("onnxblock: a TrainingBlock must be called in `base`, of a model")
+        results = self.build(*args, **kwargs)
         trained = [name for name, trains in self._requires_grad.items() if trains]
         frozen = [name for name, trains in self._requires_grad.items() if not trains]
-        assert recorder.source is not None
         parameters = parameters_of(recorder.source, trained, frozen)
         self._eval = eval_model(recorder, names_of(results), parameters)
         return results

@@ -124,11 +124,10 @@ class Recorder:
         """
         if name in self._declared:
             return self._declared[name]
-        assert self.source is not None
-        declared = self.source.declared()
+        declared = self.source.declared() if self.source else {}
         if name not in declared:
             rule = "must be inputs or outputs of the model"
-            raise OptionError("loss", rule, name, f"It has {', '.join(declared)}.")
+            raise OptionError("loss", rule, name, f"It has {', '.join(declared) or 'none'}.")
         return declared[name]
 
     def name(self, word: str) -> str:
