@@ -235,6 +235,8 @@ def test_errors_name_the_rule_and_the_value() -> None:
         s.train_step(*batch(9))
     with pytest.raises(DataError, match=r"input 0: must be samples of .*784"):
         s.train_step([x[0][:, :700]], t)
+    with pytest.raises(DataError, match="input 1: must be 0 … 0, of 1"):
+        s.train_set_input(1, x[0])
     with pytest.raises(DataError, match=r"one number of samples from 1 to 8, but got 7, 8"):
         s.train_step([x[0][:7]], t)
     with pytest.raises(ModelError, match="must be a checkpoint to read"):
@@ -282,6 +284,8 @@ def test_data_that_does_not_fit_is_refused(
         train.DataLoader(source, [np.zeros(3)], 2, input_shape=shape)
     with pytest.raises(ValueError, match="must be 0 … 1"):
         train.DataLoader([np.zeros(3)], [np.zeros(3)], 2).split(1.5)
+    with pytest.raises(ValueError, match="batch_size: must be 1 or more, but got -1"):
+        train.DataLoader([np.zeros(3)], [np.zeros(3)], -1)
 
 
 def test_weights_stored_as_float16_train_and_operators_count_as_in_the_file(tmp_path: Path) -> None:

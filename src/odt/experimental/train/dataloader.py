@@ -50,8 +50,11 @@ class DataLoader:
 
         Raises:
             DataError: if a file cannot be opened.
-            ValueError: if the data has another type, size or number of samples.
+            ValueError: if the data has another type, size or number of samples, or the batch size
+                is below 1.
         """
+        if batch_size < 1:
+            raise ValueError(f"batch_size: must be 1 or more, but got {batch_size}")
         self.batch_size = batch_size
         self.inputs = _arrays(input_dataset, input_shape, dtype)
         self.expecteds = _arrays(expected_dataset, expected_shape, dtype)

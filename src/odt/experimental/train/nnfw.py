@@ -49,6 +49,10 @@ class nnfw_session:
     Args:
         path: model file or nnpackage.
         backends: ignored.
+
+    Raises:
+        ModelError: if the model cannot be read.
+        UnsupportedError: if odt cannot train it.
     """
 
     def __init__(self, path: Path, backends: str = "train") -> None:
@@ -68,19 +72,31 @@ class nnfw_session:
         self._loss = float("nan")
 
     def input_size(self) -> int:
-        """Number of inputs of the model."""
+        """Returns the number of inputs of the model."""
         return len(self._graph.inputs)
 
     def output_size(self) -> int:
-        """Number of outputs of the model."""
+        """Returns the number of outputs of the model."""
         return len(self._lowered.graph.outputs)
 
     def input_tensorinfo(self, index: int) -> tensorinfo:
-        """Shape and dtype of an input; the first axis is the batch size after train_prepare."""
+        """Returns shape and dtype of an input.
+
+        The first axis is the batch size after train_prepare.
+
+        Raises:
+            IndexError: if there is no such input.
+        """
         return self._tensorinfo(self._graph.tensors[self._graph.inputs[index]])
 
     def output_tensorinfo(self, index: int) -> tensorinfo:
-        """Shape and dtype of an output; the first axis is the batch size after train_prepare."""
+        """Returns shape and dtype of an output.
+
+        The first axis is the batch size after train_prepare.
+
+        Raises:
+            IndexError: if there is no such output.
+        """
         graph = self._lowered.graph
         return self._tensorinfo(graph.tensors[graph.outputs[index]])
 
@@ -91,7 +107,10 @@ class nnfw_session:
         return tensorinfo(tensor.spec.dtype, len(shape), shape)
 
     def train_get_traininfo(self) -> traininfo:
-        """Training info that was set, or else that of the model; 0 for fields it does not have."""
+        """Returns the training info that was set, or else that of the model.
+
+        Fields that the model does not have are 0.
+        """
         if self._info is not None:
             return self._info
         stored = self._stored
@@ -163,6 +182,7 @@ class nnfw_session:
 
         Raises:
             OptionError: if the value is not above 0.
+            RuntimeError: before train_prepare.
         """
         check_learning_rate(value)
         optimizer = self._prepared().parameters.optimizer
@@ -170,15 +190,30 @@ class nnfw_session:
         optimizer.learning_rate = value
 
     def train_set_input(self, index: int, values: Array) -> None:
-        """Sets the array from which the next steps read an input."""
+        """Sets the array from which the next steps read an input.
+
+        Raises:
+            DataError: if there is no such input.
+        """
+        _check_index("input", index, self.input_size())
         self._inputs[index] = values
 
     def train_set_expected(self, index: int, values: Array) -> None:
-        """Sets the array from which the next steps read an expected output."""
+        """Sets the array from which the next steps read an expected output.
+
+        Raises:
+            DataError: if there is no such output.
+        """
+        _check_index("expected output", index, self.output_size())
         self._expecteds[index] = values
 
     def train_set_output(self, index: int, values: Array) -> None:
-        """Sets the array to which the next steps write an output."""
+        """Sets the array to which the next steps write an output.
+
+        Raises:
+            DataError: if there is no such output.
+        """
+        _check_index("output", index, self.output_size())
         self._outputs[index] = values
 
     def train(self, update_weights: bool = True) -> None:
@@ -190,6 +225,7 @@ class nnfw_session:
 
         Raises:
             DataError: if arrays are missing or do not match the model.
+            RuntimeError: before train_prepare.
             TrainingError: if the loss is NaN or infinite.
         """
         trainer = self._prepared()
@@ -214,21 +250,41 @@ class nnfw_session:
         self._loss = trainer.step(data, lengths.pop(), update=update_weights, look=copy_outputs)
 
     def train_get_loss(self, index: int) -> float:
-        """Returns the loss of the last step, before its update."""
+        """Returns the loss of the last step, before its update; NaN before the first step.
+
+        Args:
+            index: number of the output; 0 has the sum of all losses, others have 0.
+        """
         return self._loss if index == 0 else 0.0
 
     def train_export_circle(self, path: Path) -> None:
-        """Exports the trained model as Circle."""
+        """Exports the trained model as Circle.
+
+        Raises:
+            ModelError: if the file cannot be written.
+            RuntimeError: before train_prepare.
+        """
         export_model(self._model, self._weights(), path, "circle")
 
     def train_export_circleplus(self, path: Path) -> None:
-        """Exports the trained model as circle+, with the training info used."""
+        """Exports the trained model as circle+, with the training info used.
+
+        Raises:
+            ModelError: if the file cannot be written.
+            OptionError: if circle+ cannot hold the training info.
+            RuntimeError: before train_prepare.
+        """
         trainer = self._prepared()
         info = values_used(self._graph, trainer.info)
         export_model(self._model, self._weights(), path, "circle", info)
 
     def train_export_checkpoint(self, path: Path) -> None:
-        """Saves a checkpoint (weights, optimizer state, step) in onert's format."""
+        """Saves a checkpoint (weights, optimizer state, step) in onert's format.
+
+        Raises:
+            ModelError: if the file cannot be written.
+            RuntimeError: before train_prepare.
+        """
         trainer = self._prepared()
         write_atomically(path, encode(trainer.graph, trainer.parameters))
 
@@ -237,6 +293,7 @@ class nnfw_session:
 
         Raises:
             ModelError: if the file cannot be read, is damaged or belongs to another model.
+            RuntimeError: before train_prepare.
         """
         trainer = self._prepared()
         data = read_input(path, "a checkpoint to read", ModelError)
@@ -263,6 +320,12 @@ class _Arrays:
         for column, outs in zip(self.columns, (inputs, targets), strict=True):
             for a, out in zip(column, outs, strict=True):
                 out[...] = a[np.asarray(samples)]
+
+
+def _check_index(what: str, index: int, count: int) -> None:
+    """Raises DataError for the number of a tensor that the model does not have."""
+    if not 0 <= index < count:
+        raise DataError(f"{what} {index}: must be 0 … {count - 1}, of {count}")
 
 
 def _rows(arrays: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) -> list[Array]:

@@ -47,11 +47,11 @@ class TrainSession:
         return getattr(self.session, name)
 
     def get_inputs_tensorinfo(self) -> list[tensorinfo]:
-        """Shape and dtype of each input."""
+        """Returns shape and dtype of each input."""
         return [self.session.input_tensorinfo(i) for i in range(self.session.input_size())]
 
     def get_outputs_tensorinfo(self) -> list[tensorinfo]:
-        """Shape and dtype of each output."""
+        """Returns shape and dtype of each output."""
         return [self.session.output_tensorinfo(i) for i in range(self.session.output_size())]
 
     def compile(
@@ -132,6 +132,13 @@ class TrainSession:
 
         Returns:
             Times in ms: MODEL_LOAD, COMPILE, EXECUTE, and EPOCH_TIMES, a list.
+
+        Raises:
+            RuntimeError: if the session is not compiled.
+            ValueError: if batches are larger than that of `compile`, or the fraction is not within
+                0 … 1.
+            DataError: if arrays do not match the model.
+            TrainingError: if the loss is NaN or infinite.
         """
         self._check_compiled()
         training, validation = data_loader.split(validation_split)
@@ -189,6 +196,9 @@ class TrainSession:
 
         Returns:
             loss (a list, before the update), metrics (by class name), train_time (ms).
+
+        Raises:
+            RuntimeError, ValueError, DataError, TrainingError: as `train`.
         """
         result, ms = self._step(inputs, expecteds, update=True)
         return {**result, "train_time": ms}
@@ -202,6 +212,9 @@ class TrainSession:
 
         Returns:
             loss (a list), metrics (by class name), eval_time (ms).
+
+        Raises:
+            RuntimeError, ValueError, DataError, TrainingError: as `train`.
         """
         result, ms = self._step(inputs, expecteds, update=False)
         return {**result, "eval_time": ms}
