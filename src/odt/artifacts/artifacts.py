@@ -169,6 +169,9 @@ def write_artifacts(
         nominal: as for `generate_artifacts`.
         steps: as for `generate_artifacts`.
         seed: as for `generate_artifacts`.
+
+    Returns:
+        The files and the losses; errors as of `generate_artifacts`.
     """
     session = trainer.session
     _check(session, out, steps, seed)

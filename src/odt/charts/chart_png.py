@@ -10,13 +10,15 @@ def draw_png(charts: Sequence[Chart], path: str) -> None:
     """Writes charts, one below the other, as PNG, without their vertical marks.
 
     Raises:
-        OdtError: if matplotlib is not installed, or the file cannot be written.
+        MissingPackageError: if matplotlib is not installed.
+        OdtError: if the file cannot be written.
     """
     figure = new_figure(figsize=(6.4, 4.8 * len(charts)))
     for k, chart in enumerate(charts, 1):
         axes = figure.add_subplot(len(charts), 1, k)
         for name, line in chart.lines.items():
-            axes.plot(*zip(*line, strict=True), label=name, marker=".")
+            style = "--" if name in chart.dashed else "-"
+            axes.plot(*zip(*line, strict=True), label=name, marker=".", linestyle=style)
         axes.set_title(chart.title)
         axes.set_xlabel(chart.x_label)
         axes.legend(fontsize="small")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element
+from odt.charts.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, element, y_grid
 
 MB = 1e6
 CONSTANT = ("parameters", "optimizer", "gradients", "packed")
@@ -49,12 +49,7 @@ def memory_chart(memory: Mapping[str, Any], *, alone: bool = False) -> str:
     y = Axis(0, most * 1.05, HEIGHT - BOTTOM, plot_top)
     bottom = HEIGHT - BOTTOM
     parts = ['<text class="name" x="8" y="18">memory over a training step, MB</text>']
-    for tick in y.ticks():
-        h = y.at(tick)
-        parts += [
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
-            f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
-        ]
+    parts += y_grid(y)
     below = [0.0] * count
     for k, (name, layer) in enumerate(layers.items()):
         above = [a + b for a, b in zip(below, layer, strict=True)]

@@ -13,12 +13,18 @@ PNG, SVG = ".png", ".svg"
 
 
 class Plot:
-    """An image, which a notebook shows and `save` writes."""
+    """An image, which a notebook shows and `save` writes.
 
-    def __init__(self, title: str, picture: str, charts: Sequence[Chart] = ()) -> None:
+    Args:
+        title: what it shows.
+        content: content of an SVG file.
+        charts: charts that the image consists of, one below the other; empty for other images.
+    """
+
+    def __init__(self, title: str, content: str, charts: Sequence[Chart] = ()) -> None:
         self._title = title
-        self._picture = picture  # content of an SVG file
-        # Those in the picture, which a notebook shows side by side and matplotlib draws as PNG.
+        self._content = content
+        # A notebook shows them side by side, and matplotlib draws them as PNG.
         self._charts = tuple(charts)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -29,8 +35,8 @@ class Plot:
 
         Raises:
             OptionError: if the path has another ending.
-            OdtError: if the file cannot be written, or matplotlib, which draws .png, is not
-                installed.
+            OdtError: if the file cannot be written.
+            MissingPackageError: if matplotlib, which draws .png, is not installed.
         """
         kind = os.path.splitext(os.fspath(path))[1].lower()
         endings = (SVG, PNG) if self._charts else (SVG,)
@@ -45,12 +51,12 @@ class Plot:
         return f"Plot({self._title!r})"
 
     def _repr_svg_(self) -> str:
-        return valid_xml(self._picture)
+        return valid_xml(self._content)
 
     def _repr_html_(self) -> str:
         if self._charts:
             return row_of_images([svg([chart]) for chart in self._charts], self._title)
-        return image(self._picture, self._title)
+        return image(self._content, self._title)
 
 
 def plot_of(title: str, charts: Sequence[Chart]) -> Plot:

@@ -4,20 +4,21 @@ from io import BytesIO
 from typing import Any
 
 from odt.core.storage.atomic_files import AtomicFile
-from odt.errors import OdtError
+from odt.errors import MissingPackageError, OdtError
 
 
 def new_figure(**options: Any) -> Any:
     """Returns a new figure of matplotlib.
 
     Raises:
-        OdtError: if matplotlib is not installed.
+        MissingPackageError: if matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as e:
-        raise OdtError(
-            "`png=`: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
+        raise MissingPackageError(
+            "PNG: charts need matplotlib, which is not installed. Install it: pip install "
+            "'odt[plot]'."
         ) from e
     return Figure(layout="constrained", **options)
 

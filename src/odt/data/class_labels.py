@@ -39,9 +39,12 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
 
     Raises:
         DataError: if the values are no classes.
-        OptionError: if there are fewer names than classes, or a file has another class.
+        OptionError: if there are fewer names than classes, a name comes twice, or a file has
+            another class.
     """
     names = tuple(classes or ())
+    if len({*names}) < len(names):
+        raise OptionError("classes", "must name each class once", listed(names))
     names_beside: tuple[str, ...] = ()
     if isinstance(y, str | os.PathLike):
         where = os.fspath(y)

@@ -239,6 +239,7 @@ def _position_columns(weights: Any, samples: int, model: SampleSpecs | Runtime) 
     elif not _by_output(weights, len(specs)):
         weights = [weights]
     with reading(name, "must be arrays of numbers"):
+        # Of fewer weights than outputs, `array_columns` says so.
         pairs = zip(weights, specs, strict=False)
         arrays = [_of_positions(each, spec.size, samples) for each, spec in pairs]
         return array_columns(arrays, specs, name)

@@ -39,8 +39,9 @@ class ClassificationReport:
         classes: names of the C classes; their numbers if no names are known.
         precision: of the samples predicted as each class, the fraction that has it (C,); 0 for a
             class that is never predicted.
-        recall: of the samples of each class, the fraction that is predicted as it (C,).
-        f1_score: harmonic mean of precision and recall (C,).
+        recall: of the samples of each class, the fraction that is predicted as it (C,); 0 for a
+            class without samples.
+        f1_score: harmonic mean of precision and recall (C,); 0 if both are 0.
         support: number of samples of each class (C,).
         predicted: number of samples predicted as each class (C,).
         confusion_matrix: number of samples by true class (rows) and predicted class (columns)
@@ -189,7 +190,7 @@ def classification_report(
         classes: names of the classes; their numbers if left out.
 
     Raises:
-        DataError: if the targets are no classes.
+        DataError: if the samples do not fit the model, or the targets are no classes.
     """
     data = trainer.session.open(x, y)
     counts = class_counter(check_classes(form_of(data, trainer.session.samples), data))
@@ -207,7 +208,11 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
         sample_weight: weights of the samples' losses, as in `Trainer.fit`.
 
     Returns:
-        Losses (N,), float64; their mean is the loss of `Trainer.evaluate`.
+        Losses (N,), float64; their mean is the loss of `Trainer.evaluate`, or their sum with the
+        reduction "sum".
+
+    Raises:
+        DataError: if the samples do not fit the model.
     """
     session = trainer.session
     data = session.open(x, y, sample_weight)

@@ -33,8 +33,8 @@ class Change:
         values: number of values that differ; all if the shapes differ.
         size: number of all values.
         largest: largest absolute difference; NaN if the shapes differ.
-        relative: norm of the difference, as a fraction of the first model's norm; NaN if the shapes
-            differ.
+        relative: norm of the difference, as a fraction of the first model's norm; infinite if that
+            is 0, NaN if the shapes differ.
     """
 
     node: str
@@ -236,9 +236,10 @@ def compare_outputs(
         OdtError: if the outputs have different shapes.
         UnsupportedError: if odt cannot compute an operator.
     """
+    files = [file_of(model) for model in (first, second)]
     graphs = [
-        computed_of(model if isinstance(model, Model) else Model(file_of(model))).graphs
-        for model in (first, second)
+        computed_of(model if isinstance(model, Model) else Model(file)).graphs
+        for model, file in zip((first, second), files, strict=True)
     ]
     options = {"micro_batch": micro_batch, "workers": workers}
     with (
@@ -248,7 +249,10 @@ def compare_outputs(
         data, others = (samples_of(x, None, predictor.runtime) for predictor in (one, other))
         shapes = [[s.shape for s in p.runtime.output_specs] for p in (one, other)]
         if shapes[0] != shapes[1]:
-            raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
+            raise OdtError(
+                f"{files[1].path}: must have outputs of the shapes of {files[0].path}, "
+                f"{shapes[0]}, but got {shapes[1]}."
+            )
         totals = [_AgreementTotals() for _ in shapes[0]]
         order = range(data.length)
         first_sample = 0

@@ -108,7 +108,7 @@ def detection_reader(
 
 
 class SamplePictures:
-    """The samples in which boxes were found as pictures, new photos in their own size.
+    """Pictures of samples and their detections; new photos have their own size.
 
     Args:
         data: inputs of the samples, of one column.
@@ -153,6 +153,7 @@ class BoxPictures:
         source: the samples: a file, folder or archive.
 
     Raises:
+        MissingPackageError: if Pillow is not installed.
         DataError: if there are several samples for one file, the folder cannot be created, or a
             picture would replace a photo of the source.
     """

@@ -86,7 +86,7 @@ class ModelEvaluator(Closing):
         model: the model; quantized models compute integers.
         metrics: names of metrics.
         task: "boxes" to evaluate a detector on boxes.
-        scales: what probably has weights.
+        scales: what weights of data are planned for; other weights are planned when they come.
         micro_batch: samples that a worker computes at once; None to choose.
         workers: number of worker threads; None to choose.
         options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
@@ -223,7 +223,12 @@ class ModelEvaluator(Closing):
             stored = read_record(self._file)
             recorded_names = stored.classes if stored else ()
             data = self.open(x, y)
-        if not data.targets or (isinstance(x, NewData) and self._detection is not None):
+        if isinstance(x, NewData) and self._detection is not None:
+            raise DataError(
+                f"{x.source}: must be data files with boxes to evaluate a detector on boxes, but "
+                "is new data. Make them with odt gen-datafile."
+            )
+        if not data.targets:
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
             data = with_weights(data, sample_weight, specs)

@@ -141,6 +141,8 @@ def predict(
         DataError: if the inputs do not fit the model.
         ModelError: if the model cannot be read.
         OdtError: if there is no preprocessing record for NewData.
+        OptionError: if an argument is invalid, or the model keeps state and the length of its
+            sequences is not known.
         UnsupportedError: if odt cannot compute an operator.
     """
     source = model if isinstance(model, Model) else Model(file_of(model))
