@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from numbers import Integral
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -169,11 +170,11 @@ def new_adapters(
     Raises:
         OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
     """
-    alpha = float(rank if alpha is None else alpha)
+    if not isinstance(rank, Integral) or rank < 1:
+        raise OptionError("rank", "must be a whole number of at least 1", rank)
+    alpha = float(rank) if alpha is None else alpha
     if not is_alpha(alpha):
         raise OptionError("alpha", "must be a number above 0 that float32 can hold", alpha)
-    if not isinstance(rank, int) or rank < 1:
-        raise OptionError("rank", "must be a whole number of at least 1", rank)
     sizes = {i: size for i, size in adaptable(graph) if graph.tensors[i].name not in without}
     ops = {i: node.op for node in graph.nodes for i in node.inputs if i in sizes}
     matches = [i for i in sizes if _matches(graph, i, ops[i], target)]
@@ -199,7 +200,7 @@ def new_adapters(
         limit = 1 / math.sqrt(width)
         a = rng.uniform(-limit, limit, (rank, width)).astype(FLOAT32)
         members.append(Adapter(i, a, np.zeros((units, rank), FLOAT32)))
-    return Adapters(model_hash(graph), alpha, tuple(members))
+    return Adapters(model_hash(graph), float(alpha), tuple(members))
 
 
 def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:

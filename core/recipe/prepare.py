@@ -33,6 +33,7 @@ from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.lowered_model import LoweredModel
+from odt.core.recipe.option_values import check_option
 from odt.core.recipe.output_losses import default_loss, output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
@@ -231,6 +232,7 @@ def prepare(
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored
     if (warmup := request.resolved("warmup")) is not None:
+        check_option(RESOLVED_OPTIONS["warmup"], warmup)
         schedule = (
             new_fields.get("schedule") or before.get("schedule") or parse_schedule("constant")
         )

@@ -52,6 +52,11 @@ def test_each_step_has_the_rate_of_the_schedule() -> None:
     assert seen.rates == [known(t) for t in range(18)]
 
 
+def test_a_warmup_of_less_than_no_steps_is_refused_by_its_name() -> None:
+    with pytest.raises(odt.OptionError, match=r"^`warmup=`: must be a whole number of at least 0"):
+        trainer(warmup=-1)
+
+
 def test_a_step_moves_the_weights_by_its_rate() -> None:
     """SGD: the first step of a warm-up of four goes a quarter as far."""
     moved = []

@@ -88,9 +88,10 @@ def _in_core(kind: Kind, value: Any) -> Any:
         case RowName(register) if register is OPTIMIZERS:
             return forms.name_of(value)
         case ByOutput(RowName()):
-            return tuple((output, loss_text(v)) for output, v in forms.pairs_of(value)) or None
+            return tuple((str(i), loss_text(v)) for i, v in forms.pairs_of(value)) or None
         case ByOutput():
-            return forms.pairs_of(forms.numbered(value)) or None
+            pairs = forms.pairs_of(forms.numbered(value))
+            return tuple((str(i), number) for i, number in pairs) or None
         case ByPattern(has_default=has_default):
             by_default = has_default and isinstance(value, float | int)
             return forms.pairs_of({"": value} if by_default else value)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
+import odt
 from odt.cli.main import main
 from odt.cli.options.types import LossText, OfOutput
 from odt.core.formats.flatbuffer.training_info_buffer import encode_training_info
@@ -140,6 +142,16 @@ def test_integers_have_no_loss() -> None:
 def test_invalid_requests_are_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         output_losses(LoweredGraphs(two_heads()), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
+
+
+def test_outputs_are_given_by_number_too(tmp_path: Path) -> None:
+    builder = ModelBuilder("tflite")
+    x = builder.add_input((1, 4))
+    builder.write(tmp_path / "m.tflite", builder.add_dense(x, 2), builder.add_dense(x, 3))
+    options: dict[str, Any] = {"output_losses": {1: MSE, 0: "none"}, "loss_weights": {1: 0.5}}
+    with odt.Trainer(tmp_path / "m.tflite", **options) as trainer:
+        (loss,) = trainer.session.recipe.losses
+    assert (loss.output, loss.name, loss.weight) == (1, MSE, 0.5)
 
 
 def test_a_circle_plus_holds_one_loss() -> None:
