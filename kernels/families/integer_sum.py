@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.families.binary import BINARY, broadcast_shape, mixes_samples
-from odt.kernels.families.requantize import Rounding, quantized, rounding
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import integer
 from odt.kernels.rows.opdef import Array, Attrs, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
@@ -38,6 +38,7 @@ def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
     def attrs(options: Options, statics: Mapping[str, Array]) -> SumAttrs:
         a, b, y = (quantized(options)[n] for n in "aby")
         real = np.float32 if y.dtype.itemsize == 1 else float  # as in XNNPACK, and as in TFLite
+        check_factors(a.scale / y.scale, b.scale / y.scale)
         ratios = [float(real(x.scale) / real(y.scale)) for x in (a, b)]
         shift = BITS[y.dtype.itemsize] - frexp(max(ratios))[1]
         shift = min(max(shift, 1), LARGEST_SHIFT)

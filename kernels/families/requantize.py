@@ -99,10 +99,11 @@ def round_sums(sums: Array, m: Array | np.float32, to: Rounding, real: Array, y:
     np.copyto(y, real, casting="unsafe")
 
 
-def check_factors(m: Array | np.float32) -> None:
+def check_factors(*factors: Array | float | np.float32) -> None:
     """Raises ShapeError if a quotient of scales is too large for a float32."""
-    if not np.isfinite(m).all():
-        raise ShapeError(f"quotients of scales must be below {np.finfo(np.float32).max:.4g}")
+    most = float(np.finfo(np.float32).max)
+    if not all(np.all(m <= most) for m in factors):
+        raise ShapeError(f"quotients of scales must be below {most:.4g}")
 
 
 def exact_float(largest: int) -> np.dtype[Any]:
@@ -159,7 +160,8 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         sums += bias.reshape(-1)
     scales = np.broadcast_to(w.quantization.scale, (units,))
     wide = sum_type(x.dtype)
-    m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
+    with np.errstate(over="ignore"):
+        m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
     check_factors(m)
     if wide == np.int64:
         is_short = w.data.ndim > 2 and ("b" not in tensors or tensors["b"].dtype == wide)

@@ -15,11 +15,12 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.kernels.families.integer_table import table_row
-from odt.kernels.families.requantize import Rounding, quantized, rounding
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, rounding
 from odt.kernels.geometry.fixed_point import HI, constant, product, raised, rounded_shift
 from odt.kernels.rows.opdef import Array, Options
 
 FINER = np.float32(1 / 128)  # steps of a, in steps of x
+BITS = 16  # shifts by more make no difference
 THREE = np.float32(3 / 2**15)  # steps in which 3 is 2¹⁵
 
 
@@ -34,7 +35,15 @@ class HardSwishAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> HardSwishAttrs:
     x, y = (quantized(options)[n] for n in "xy")
+    check_factors(*factors(x.scale, y.scale))
     return HardSwishAttrs((x.scale, y.scale), x.zero, rounding(options))
+
+
+def factors(x: float, y: float) -> tuple[np.float32, np.float32]:
+    """Returns the factors of a in r and in p, from the scales of x and y."""
+    with np.errstate(over="ignore"):
+        finer = FINER * np.float32(x)
+        return finer / THREE, finer / np.float32(y)
 
 
 def fixed(factor: np.float32) -> tuple[int, int]:
@@ -44,19 +53,21 @@ def fixed(factor: np.float32) -> tuple[int, int]:
 
 
 def shifted(a: Array, exponent: int) -> Array:
-    """Returns a times a power of two, rounded or limited to 16 bits."""
-    return raised(a, exponent) if exponent > 0 else rounded_shift(a, -exponent)
+    """Returns a, of 16 bits, times a power of two, rounded or limited to 16 bits."""
+    if exponent > 0:
+        return raised(a, min(exponent, BITS))
+    return rounded_shift(a, min(-exponent, BITS))
 
 
 def values(attrs: HardSwishAttrs, x: Array) -> Array:
     """Returns y for integers x, before it is limited."""
-    finer = FINER * np.float32(attrs.scales[0])
+    of_fraction, of_parts = factors(*attrs.scales)
     a = (x - attrs.zero) << 7
-    factor, exponent = fixed(finer / THREE)
+    factor, exponent = fixed(of_fraction)
     before = max(exponent - 1, 0)  # the last doubling follows the product
-    limited = shifted(product(raised(a, before), factor), exponent - before)
+    limited = shifted(product(shifted(a, before), factor), exponent - before)
     fraction = (limited + (1 << 15)) >> 1
-    factor, exponent = fixed(finer / np.float32(attrs.scales[1]))
+    factor, exponent = fixed(of_parts)
     parts = fraction * product(a, factor)
     towards_0 = np.sign(parts) * (np.abs(parts) >> 15)
     return shifted(towards_0, exponent) + attrs.to.zero

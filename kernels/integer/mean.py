@@ -36,7 +36,7 @@ class IntegerMeanAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerMeanAttrs:
     x, y = (quantized(options)[n] for n in "xy")
     ratio = x.scale / y.scale
-    check_factors(np.float32(ratio))
+    check_factors(ratio)
     return IntegerMeanAttrs(reduce_attrs(options, statics), x.zero, ratio, rounding(options))
 
 

@@ -28,7 +28,7 @@ class MulAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> MulAttrs:
     a, b, y = (quantized(options)[n] for n in "aby")
     ratio = a.scale * b.scale / y.scale
-    check_factors(np.float32(ratio))
+    check_factors(ratio)
     return MulAttrs((a.zero, b.zero), ratio, rounding(options))
 
 

@@ -35,8 +35,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> QuantizeAttrs:
     tensors = quantized(options)
     x, y = tensors.get("x"), tensors["y"]
     scale, zero = (x.scale, x.zero) if x else (1.0, 0)
+    check_factors(scale / y.scale)
     factor = np.float32(scale / y.scale)
-    check_factors(factor)
     of_bytes = x is not None and x.dtype == y.dtype and y.dtype.itemsize == 1
     multiplier = 0
     if of_bytes and 1 / 256 <= factor <= 128:

@@ -27,7 +27,7 @@ from odt.kernels.geometry.quantize import (
     range_quantization,
 )
 from odt.kernels.registry import INTEGER, integer_constants, integer_names, operator_names
-from odt.kernels.rows.opdef import Array, OpDef
+from odt.kernels.rows.opdef import Array, OpDef, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
@@ -160,3 +160,19 @@ def integer_output(
     options = {**sample.options, "quantized": tensors}
     inputs = {n: arrays[n] for n in names_of(row.inputs).plain if n in arrays}
     return Case.make(row, row.attrs(options, sample.statics), inputs).forward()["y"]
+
+
+@pytest.mark.parametrize("op", ["ADD", "HARD_SWISH", "MEAN", "MUL", "QUANTIZE", "SUB"])
+def test_quotients_of_scales_are_limited(op: str) -> None:
+    small, large = (QuantizedTensor(one_scale(scale, 0), INT8) for scale in (1e-37, 1e4))
+    tensors = {**dict.fromkeys(("a", "b", "x"), large), "y": small}
+    with np.errstate(all="raise"), pytest.raises(ShapeError, match="quotients of scales"):
+        row_of(INTEGER + op).attrs({"quantized": tensors}, {"axes": np.zeros(1, np.int32)})
+
+
+def test_hard_swish_of_far_smaller_steps_is_0() -> None:
+    row, one = row_of(INTEGER + "HARD_SWISH"), QuantizedTensor(one_scale(1.0, 0), INT8)
+    large = QuantizedTensor(one_scale(1e30, 7), INT8)
+    attrs = row.attrs({"quantized": {"x": one, "y": large}}, {})
+    table = row.forward.prepare(attrs, {"x": TensorSpec((1,), INT8)})["table"]
+    assert table.tolist() == [7] * 256
