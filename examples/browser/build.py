@@ -62,7 +62,7 @@ def photos(work: Path, folder: Path, classes: int) -> None:
     # Operator 64 gives the 1280 features that the classes of ImageNet were told from.
     layer = "--classes", str(classes), "--after", "64", "--seed", "1"
     odt("replace-head", network, *layer, "--output", head)
-    source = samples("trash-photos.zip", work / "photos", classes)
+    source = samples("trash-photos.zip", work / f"photos-{classes}", classes)
     steps = "--like", head, "--scale", "0..1", "--fit", "crop"
     record = write_record(source, steps, head, model)
     (resize,) = (step for step in record["preprocessing"] if step["step"] == "resize")
@@ -81,7 +81,7 @@ def sounds(work: Path, folder: Path, classes: int) -> None:
     network, model = work / "network.tflite", work / "sounds.tflite"
     shape = "--input-shape", "60,40", "--outputs", str(classes), "--seed", "1"
     odt("new", "cnn", *shape, "-o", network)
-    source = samples("yes-no-sounds.zip", work / "sounds", classes)
+    source = samples("yes-no-sounds.zip", work / f"sounds-{classes}", classes)
     steps = "--rate 8000 --frame 256 --hop 128 --frames 60 --mel 40 --mel-range 100,4000"
     record = write_record(source, (*steps.split(), "--scale", "standardize"), network, model)
     (scale,) = (step for step in record["preprocessing"] if step["step"] == "mean and std")
