@@ -175,8 +175,10 @@ def _values(row: Option) -> str:
     match row.kind:
         case Number(rule=rule):
             text = rule
-        case Whole(least):
+        case Whole(least, None):
             text = f"a whole number of at least {least}"
+        case Whole(least, most):
+            text = f"a whole number from {least} to {most:,}"
         case Switch():
             text = "a switch"
         case File():

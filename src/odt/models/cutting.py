@@ -28,6 +28,7 @@ def cut(
         The part.
 
     Raises:
+        ModelError: if the model cannot be read.
         OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
             depend on a new input or only through other new inputs, or no operator is left.
         UnsupportedError: if the part contains control flow, or variables that operators assign or
@@ -53,8 +54,8 @@ def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
         Number of weights that differ from those of the model.
 
     Raises:
-        ModelError: if a part was not cut from this model, or two parts differ in a tensor that
-            they share.
+        ModelError: if a model cannot be read, a part was not cut from this one, two parts differ in
+            a tensor that they share, or the file cannot be written.
         UnsupportedError: if the model is an ONNX file.
     """
     return joined(file_of(model), [file_of(part) for part in parts], path)

@@ -136,6 +136,7 @@ def quantize(
         The quantized model.
 
     Raises:
+        ModelError: if the model cannot be read.
         OptionError: if a word is unknown, the types do not fit, a pattern matches nothing, no
             operator can be quantized, the data are missing, or `ranges` or `samples` is given if
             only weights are quantized.

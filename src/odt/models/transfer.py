@@ -74,7 +74,7 @@ def replace_head(
         The new model.
 
     Raises:
-        ModelError: if the model has no output that the new layers can read.
+        ModelError: if the model cannot be read, or has no output that the new layers can read.
         OptionError: if `after` is not the position of an operator, the activation is another one,
             a number is below 1 (`classes` with softmax: below 2), or the file has no place for
             names of classes.
@@ -235,6 +235,7 @@ def lora(
         The model with adapters.
 
     Raises:
+        ModelError: if the model cannot be read.
         OptionError: if a value is invalid, the pattern matches no such weight, or the model has
             adapters already.
     """

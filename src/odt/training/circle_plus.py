@@ -32,7 +32,8 @@ def write_circle_plus(
             optimizer, learning_rate, hyper_parameters, batch_size, trainable.
 
     Raises:
-        ModelError: if the model cannot be a circle+ file, or the new file cannot be written.
+        ModelError: if the model cannot be read or cannot be a circle+ file, or the new file cannot
+            be written.
         OptionError: if options contradict each other or the model, or the circle+ format cannot
             represent the training info.
         OdtError: if the JSON file cannot be read or has invalid values.
