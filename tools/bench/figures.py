@@ -68,8 +68,8 @@ def other_losses(results: Sequence[Result]) -> list[str]:
         first = firsts.setdefault((work.name, is_symmetric), r)
         if not abs(r["first_loss"] - first["first_loss"]) < SAME_LOSS * abs(first["first_loss"]):
             losses[title(work), r["system"]] = (
-                f"{r['system']} on {title(work)} with {r['first_loss']:.6g} where "
-                f"{first['system']} has {first['first_loss']:.6g}"
+                f"{r['system']} on {title(work)} ({r['first_loss']:.6g}; "
+                f"{first['system']}: {first['first_loss']:.6g})"
             )
     return list(losses.values())
 

@@ -67,7 +67,7 @@ processors.
   and one step.
 - odt, onert and LiteRT pad layers of stride 2 as in TFLite; PyTorch and ONNX Runtime pad both
   sides equally. The amount of arithmetic is the same, but the loss differs. The first losses of
-  systems with the same padding agree to {same}{exceptions}.
+  systems with the same padding agree to {same}{exceptions}
 """
 
 
@@ -179,7 +179,7 @@ def text(content: Mapping[str, Any]) -> str:
         others=MAX_OTHERS,
         speed=LEAST_SPEED,
         same=f"{SAME_LOSS:.1%}",
-        exceptions=f", except for\n  {'; '.join(others)}" if others else "",
+        exceptions=f", with these exceptions:\n  {'; '.join(others)}." if others else ".",
     )
     if content["not_measured"]:
         page += "\n## Not measured\n\n" + "".join(f"- {why}\n" for why in content["not_measured"])
