@@ -5,7 +5,7 @@ import pytest
 
 from odt.kernels.native.binding import bind
 from odt.kernels.native.library import is_available
-from odt.kernels.native.regions import Regions
+from odt.kernels.native.regions import Regions, address
 from odt.kernels.native.table import Table
 from odt.kernels.native.updates import NEVER, bind_accumulate
 from odt.kernels.rows.opdef import Array
@@ -45,3 +45,11 @@ def test_an_operand_is_a_place_in_the_region_in_which_it_begins() -> None:
 def test_a_kernel_refuses_an_array_for_a_number() -> None:
     with pytest.raises(TypeError):
         bind("accumulate", memory(1), memory(2), memory(3), NEVER)
+
+
+def test_the_address_is_that_of_the_first_value_in_any_memory() -> None:
+    whole = memory(1).reshape(8, 8)
+    fixed = whole.copy()
+    fixed.flags.writeable = False
+    for a in (whole, whole[2:], whole[:, 3:], whole[::-1], whole[:0], fixed[1:], np.zeros(())):
+        assert address(a) == a.__array_interface__["data"][0]
