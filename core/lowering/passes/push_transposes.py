@@ -143,7 +143,8 @@ class _TransposePusher(GraphBuilder):
             self.behind[node.outputs[0]] = base, permuted(before, perm)
             return
         inputs = tuple(self._same(i) for i in node.inputs)
-        node = replace(node, inputs=inputs)
+        if inputs != node.inputs:
+            node = replace(node, inputs=inputs)
         perms = {self.behind[i][1] for i in inputs if i in self.behind}
         if node.op in VIEWS and self.views != Views.NONE:
             source = self.origins.get(inputs[0], inputs[0])

@@ -16,11 +16,13 @@ SLOWER = 0.08  # fraction of a run's estimated time that recomputing all of them
 
 def cheap_values(plan: Plan) -> frozenset[str]:
     """Returns the values of a training plan to recompute; none if they are a small part of it."""
-    uses = _Uses(plan)
     forward = plan.entries[: plan.forward_entries]
+    calls = [e for e in forward if isinstance(e, Call) and _is_worthwhile(plan, e)]
+    if not calls:
+        return frozenset()
+    uses = _Uses(plan)
     rates: dict[str, float] = {}  # value → seconds of its calls for each of its bytes
-    for call in forward:
-        assert isinstance(call, Call), "parameters are delivered in backward"
+    for call in calls:
         if uses.is_cheap(call):
             name = call.arrays[call.writes[0]]
             seconds = sum(call_seconds(plan, each) for each in (call, *uses.before(call)))
@@ -78,22 +80,23 @@ class _Uses:
         return sum(self.plan.values[name].spec.nbytes for name in values & self.first.keys())
 
     def is_cheap(self, call: Call) -> bool:
-        """Whether a call could work in place, and its operands still live when backward reads y.
+        """Whether the operands of a call that could work in place live when backward reads y.
 
         An operand that is the result of another cheap call lives too, because that is recomputed
         first. Beside compiled calls, a call in NumPy is not cheap, because it runs on one core.
         """
-        if not call.writes or (self._any_compiled and call.compiled is None):
+        if self._any_compiled and call.compiled is None:
             return False
         values = self.plan.values
         y = call.arrays[call.writes[0]]
         if any(values[n].region is not Region.ARENA for n in call.values(call.writes)):
             return False
         at = self.first.get(y, -1)
-        if at < 0 or y in self._read_later or values[y].spec.nbytes < LEAST:
+        if at < 0 or y in self._read_later:
             return False
-        calls = (call, *self.before(call))
-        return all(map(_could_work_in_place, calls)) and all(
+        before = self.before(call)
+        calls = (call, *before)
+        return all(map(_could_work_in_place, before)) and all(
             self._lives(root, at) or self._makers.get(root) in calls
             for each in calls
             for root in self._roots(each)
@@ -117,6 +120,12 @@ class _Uses:
     def _lives(self, root: str, at: int) -> bool:
         """Whether a value is there when entry `at` of backward runs, in any case."""
         return self.plan.values[root].region is Region.CONSTANT or self.last.get(root, -1) > at
+
+
+def _is_worthwhile(plan: Plan, call: Call) -> bool:
+    """Whether a call could work in place, and its first result is large."""
+    y = next(iter(call.values(call.writes)), None)
+    return y is not None and plan.nbytes[y] >= LEAST and _could_work_in_place(call)
 
 
 def _could_work_in_place(call: Call) -> bool:
