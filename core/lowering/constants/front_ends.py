@@ -154,7 +154,7 @@ def spectra(view: View) -> Iterator[tuple[int, str]]:
         if layer is None or view.maker(node.inputs[layer.x]) not in SPECTRA:
             continue
         filters = view.source(node.inputs[layer.w])
-        if is_filter_bank(_rows(view, node, filters)) and _reaches_log(view, node):
+        if _reaches_log(view, node) and is_filter_bank(_rows(view, node, filters)):
             for i in _constants_before(view, node):
                 yield i, BANK if i in (filters, view.bias(node)) else TRANSFORM
 
