@@ -118,9 +118,10 @@ class Replay:
         before = [repeat.before for repeat in self._repeats]
         self._repeated_at = [k + n for n, k in enumerate(before)]
         entries = np.arange(len(values.plan.entries))
-        self._places = (entries + np.searchsorted(before, entries, side="right")).tolist()
+        self._places_of = entries + np.searchsorted(before, entries, side="right")
+        self._places = self._places_of.tolist()
         self._end = len(entries) + len(before)
-        self._last = [self._places[k] for k in values.lasts]
+        self._last = self._places_of[values.lasts].tolist()
         self._copied: dict[int, int] = {}  # value → place at which its copy is written
         self._last_of_copy: dict[int, int] = {}
         self._end_originals()
@@ -160,25 +161,32 @@ class Replay:
 
     def _bytes_alive(self) -> Array:
         """Returns the bytes at each place; a value that another one overlays counts no more."""
-        values, places, end = self._values, self._places, self._end
-        copied = list(self._copied)
-        sizes = [*values.sizes, *(values.sizes[v] for v in copied)]
-        first = [places[max(k, 0)] for k in values.writer] + [self._copied[v] for v in copied]
-        last = self._last + [self._last_of_copy[v] for v in copied]
-        new = np.bincount(first, sizes, end + 1)
-        unused = np.bincount(np.add(last, 1), sizes, end + 1)
-        alive = np.cumsum(new - unused)[:end]
-        in_place = [(places[k], k) for k in values.overlays]
-        in_place += [
-            (place, c)
+        values, end = self._values, self._end
+        copied = np.array([*self._copied], np.intp)
+        copied_at = np.full(len(self._last), end)
+        copied_at[copied] = [*self._copied.values()]
+        last = np.array(self._last)
+        last_of_copy = last.copy()
+        last_of_copy[copied] = [self._last_of_copy[v] for v in self._copied]
+        sizes = np.concatenate((values.nbytes, values.nbytes[copied]))
+        first = np.concatenate((self._places_of[values.begins], copied_at[copied]))
+        ends = np.concatenate((last, last_of_copy[copied])) + 1
+        alive = np.cumsum(np.bincount(first, sizes, end) - np.bincount(ends, sizes, end + 1)[:end])
+        at, written, read = self._overlays()
+        in_place = np.where(copied_at[read] < at, last_of_copy[read], last[read]) == at
+        return alive - np.bincount(at[in_place], values.nbytes[written[in_place]], end)
+
+    def _overlays(self) -> Array:
+        """Returns places, and results and operands there of which one may overlay the other."""
+        values = self._values
+        entries, *pairs = values.overlay_pairs
+        again = [
+            (place, *pair)
             for place, (_, c) in zip(self._repeated_at, self._repeats, strict=True)
-            if c in values.overlays
+            for pair in values.overlays.get(c, ())
         ]
-        for place, k in in_place:
-            for w, r in values.overlays[k]:
-                if self._lasts(r, place)[r] == place:
-                    alive[place] -= values.sizes[w]
-        return alive
+        usual = np.array((self._places_of[entries], *pairs))
+        return np.hstack((usual, np.array(again, np.intp).reshape(-1, 3).T))
 
     def saved_only_for_later(self) -> set[int]:
         """Returns values that are saved at the peak only for a later entry.

@@ -15,8 +15,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+import numpy as np
+
 from odt.core.planning.cost import call_seconds
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region
+from odt.kernels.rows.opdef import Array
 
 
 class Repeat(NamedTuple):
@@ -153,10 +156,26 @@ class TouchedValues:
         return overlays
 
     @cached_property
-    def lasts(self) -> list[int]:
+    def overlay_pairs(self) -> Array:
+        """(3, n): the entry, the result and the operand of each of `overlays`."""
+        pairs = [(k, *pair) for k, pairs in self.overlays.items() for pair in pairs]
+        return np.array(pairs, np.intp).reshape(-1, 3).T
+
+    @cached_property
+    def nbytes(self) -> Array:
+        """Bytes of each value."""
+        return np.array(self.sizes, np.int64)
+
+    @cached_property
+    def begins(self) -> Array:
+        """The first entry at which each value is alive."""
+        return np.maximum(np.array(self.writer, np.intp), 0)
+
+    @cached_property
+    def lasts(self) -> Array:
         """The last entry that touches each value."""
         touched = zip(self.readers, self.writer, strict=True)
-        return [readers[-1] if readers else max(k, 0) for readers, k in touched]
+        return np.array([readers[-1] if readers else max(k, 0) for readers, k in touched], np.intp)
 
 
 class _Rewriter:
