@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from model_builder import ModelBuilder
-from support.c_programs import COMPILER, Program, batches, build, kernel_objects, one
+from support.c_programs import COMPILER, Program, batches, build, one
 from support.model_forms import FORMS, write_form
 from support.onnx_files import OnnxFile, value
 from support.onnx_networks import convolutions
@@ -17,6 +18,7 @@ from support.paths import ROOT
 import odt
 from odt.kernels.native.library import is_available
 
+pytest_plugins = ["support.kernel_objects"]
 pytestmark = pytest.mark.skipif(not (COMPILER and is_available()), reason="no C compiler")
 MODELS = ROOT / "tests/models"
 LOSS, BATCH = "categorical_crossentropy", 4
@@ -27,11 +29,19 @@ def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "base")
 
 
-def train(path: Path, folder: Path, **options: Any) -> tuple[Program, bytes]:
+Train = Callable[..., tuple[Program, bytes]]
+
+
+@pytest.fixture
+def train(kernel_objects: dict[str, Path]) -> Train:
     """Returns a program after some steps, and what a trainer exports after these."""
+    return partial(train_both, kernel_objects["generic"])
+
+
+def train_both(kernels: Path, path: Path, folder: Path, **options: Any) -> tuple[Program, bytes]:
     options |= {"loss": LOSS, "batch_size": BATCH}
     odt.compile(path, folder / "c", **options)
-    build(folder / "c", kernel_objects("generic"))
+    build(folder / "c", kernels)
     program = Program(folder / "c")
     assert program.file() == (3, b"")  # NOT_READY
     program.init()
@@ -61,13 +71,13 @@ def shared_buffer(folder: Path) -> Path:
 
 @pytest.mark.parametrize("model", [onnx_network, shared_buffer], ids=lambda f: f.__name__)
 def test_a_program_writes_the_file_that_a_trainer_exports(
-    model: Callable[[Path], Path], tmp_path: Path
+    model: Callable[[Path], Path], train: Train, tmp_path: Path
 ) -> None:
     program, expected = train(model(tmp_path), tmp_path, optimizer=odt.Adam(0.01))
     assert program.file() == (0, expected)
 
 
-def test_frozen_weights_are_in_a_program_once(tmp_path: Path) -> None:
+def test_frozen_weights_are_in_a_program_once(train: Train, tmp_path: Path) -> None:
     path = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
     program, expected = train(path, tmp_path, optimizer=odt.SGD(0.01), trainable=odt.last(2))
     assert program.file() == (0, expected)
@@ -78,7 +88,7 @@ def test_frozen_weights_are_in_a_program_once(tmp_path: Path) -> None:
     assert (tmp_path / "c" / f"{name}_model.c").stat().st_size < 0.3 * whole
 
 
-def test_an_export_ends_when_bytes_cannot_be_written(tmp_path: Path) -> None:
+def test_an_export_ends_when_bytes_cannot_be_written(train: Train, tmp_path: Path) -> None:
     path = MODELS / "kws-yes-no-conv60x40.tflite"
     program, whole = train(path, tmp_path, learning_rate=0.1)
     for parts in (0, 1, 3):
@@ -109,7 +119,7 @@ def test_names_of_a_model_are_comments_and_strings_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["tflm-mnist-lstm-int8", "mlperf-tiny-resnet8-cifar10-int8"])
-def test_integers_that_train_are_exported(model: str, tmp_path: Path) -> None:
+def test_integers_that_train_are_exported(model: str, train: Train, tmp_path: Path) -> None:
     path = MODELS / f"{model}.tflite"
     program, expected = train(path, tmp_path, optimizer=odt.SGD(1e-4, momentum=0.9), qas=True)
     assert program.file() == (0, expected)
@@ -117,7 +127,7 @@ def test_integers_that_train_are_exported(model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["float16", "circle of float16", "float16 buffers outside"])
-def test_weights_of_float16_are_exported(form: str, tmp_path: Path) -> None:
+def test_weights_of_float16_are_exported(form: str, train: Train, tmp_path: Path) -> None:
     path = tmp_path / ("model.circle" if "circle" in form else "model.tflite")
     write_form(FORMS[form], path)
     before = path.read_bytes()
@@ -127,7 +137,7 @@ def test_weights_of_float16_are_exported(form: str, tmp_path: Path) -> None:
     assert expected != before
 
 
-def test_weights_are_rounded_to_float16_as_by_numpy(tmp_path: Path) -> None:
+def test_weights_are_rounded_to_float16_as_by_numpy(train: Train, tmp_path: Path) -> None:
     """To even numbers, into and out of subnormal ones, and to infinity."""
     path = tmp_path / "model.tflite"
     write_form(FORMS["float16"], path)
@@ -150,14 +160,16 @@ def test_weights_are_rounded_to_float16_as_by_numpy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["sparse", "sparse float16", "pruning wrappers", "sparse int8"])
-def test_sparse_weights_train_but_are_not_exported(form: str, tmp_path: Path) -> None:
+def test_sparse_weights_train_but_are_not_exported(
+    form: str, kernel_objects: dict[str, Path], tmp_path: Path
+) -> None:
     path = tmp_path / "model.tflite"
     write_form(FORMS[form], path)
     options: Any = {"loss": LOSS, "optimizer": odt.Adam(0.01), "batch_size": BATCH, "ema": 0.0}
     with pytest.raises(odt.UnsupportedError, match="has some in another form or file"):
         odt.compile(path, tmp_path / "c", **options)
     odt.compile(path, tmp_path / "c", export=False, **options)
-    build(tmp_path / "c", kernel_objects("generic"))
+    build(tmp_path / "c", kernel_objects["generic"])
     program = Program(tmp_path / "c")
     program.init()
     names = [w["name"] for w in program.manifest["weights"]]

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from support.c_programs import (
     COMPILER,
+    TARGETS,
     Program,
     batches,
     build,
-    kernel_objects,
     one,
 )
 from support.onnx_files import OnnxFile, value
@@ -29,8 +29,8 @@ from odt.core.runtime.parameters import by_name
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
 
+pytest_plugins = ["support.kernel_objects"]
 pytestmark = pytest.mark.skipif(not (COMPILER and is_available()), reason="no C compiler")
-TARGETS = "generic", "microcontroller"
 MODELS = ROOT / "tests/models"
 # The functions of a C library that kernels and optimizers may call.
 LIBRARY = {"memcpy", "memset", "memcmp", "sqrtf", "logf", "expf", "tanhf", "sqrt", "pow", "rint"}
@@ -71,27 +71,26 @@ def base_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "base")
 
 
-@pytest.fixture(scope="module")
-def kernels() -> dict[str, Path]:
-    """Objects of all kernels, by target."""
-    return {target: kernel_objects(target) for target in TARGETS}
-
-
 @pytest.mark.parametrize(("model", "loss", "optimizer"), CASES, ids=[c[0] for c in CASES])
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_c_program_computes_the_bits_of_the_base_kernels(
-    model: str, loss: str, optimizer: Any, target: str, kernels: dict[str, Path], tmp_path: Path
+    model: str,
+    loss: str,
+    optimizer: Any,
+    target: str,
+    kernel_objects: dict[str, Path],
+    tmp_path: Path,
 ) -> None:
     path, options = MODELS / f"{model}.tflite", {"loss": loss, "optimizer": optimizer}
-    check_bits(path, kernels, tmp_path, target, **options)
+    check_bits(path, kernel_objects, tmp_path, target, **options)
 
 
 @pytest.mark.parametrize("options", STEP_OPTIONS.values(), ids=STEP_OPTIONS)
 def test_options_of_steps_change_weights_to_the_bits_of_the_base_kernels(
-    options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
+    options: dict[str, Any], kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     path = MODELS / "planestrike-policy-dense.tflite"
-    check_bits(path, kernels, tmp_path, loss="huber", optimizer=odt.Adam(0.01), **options)
+    check_bits(path, kernel_objects, tmp_path, loss="huber", optimizer=odt.Adam(0.01), **options)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +102,11 @@ def test_options_of_steps_change_weights_to_the_bits_of_the_base_kernels(
     ],
 )
 def test_micro_batches_train_to_the_bits_of_the_base_kernels(
-    model: str, size: int, options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
+    model: str, size: int, options: dict[str, Any], kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     path, optimizer = MODELS / f"{model}.tflite", odt.SGD(0.01, momentum=0.9)
     options = {**options, "optimizer": optimizer, "micro_batch": size}
-    check_bits(path, kernels, tmp_path, "microcontroller", **options)
+    check_bits(path, kernel_objects, tmp_path, "microcontroller", **options)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_micro_batches_train_to_the_bits_of_the_base_kernels(
     ids=str,
 )
 def test_rows_of_tables_train_to_the_bits_of_the_base_kernels(
-    options: dict[str, Any], kernels: dict[str, Path], tmp_path: Path
+    options: dict[str, Any], kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     """Tables of a recommender have sums of rows for gradients."""
     builder = ModelBuilder("tflite")
@@ -132,12 +131,12 @@ def test_rows_of_tables_train_to_the_bits_of_the_base_kernels(
     flat = builder.add_operator("RESHAPE", (rows, shape), (1, 48))
     path = tmp_path / "table.tflite"
     builder.write(path, builder.add_dense(flat, 2))
-    check_bits(path, kernels, tmp_path, loss="mean_squared_error", **options)
+    check_bits(path, kernel_objects, tmp_path, loss="mean_squared_error", **options)
     assert "rows of the gradient of table" in (tmp_path / "c/table.c").read_text()
 
 
 def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(
-    kernels: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kernel_objects: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The last layer of 7 words and its cross-entropy compute 2 positions at once."""
     monkeypatch.setattr("odt.core.planning.output_loss.LEAST_SAVED", -(10**9))
@@ -151,14 +150,18 @@ def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(
     path = tmp_path / "words.circle"
     builder.write(path, y)
     check_bits(
-        path, kernels, tmp_path, loss="sparse_categorical_crossentropy", optimizer=odt.SGD(0.1)
+        path,
+        kernel_objects,
+        tmp_path,
+        loss="sparse_categorical_crossentropy",
+        optimizer=odt.SGD(0.1),
     )
     assert (tmp_path / "c/words.c").read_text().count("words_label_rows_base(") > 10  # chunks
 
 
 def check_bits(
     path: Path,
-    kernels: dict[str, Path],
+    kernel_objects: dict[str, Path],
     tmp_path: Path,
     target: str = "generic",
     *,
@@ -168,7 +171,7 @@ def check_bits(
     """Checks that a program trains as a trainer with the kernels of the base set."""
     options = {"micro_batch": BATCH, "loss": loss, **options}
     odt.compile(path, tmp_path / "c", batch_size=BATCH, target=target, **options)
-    build(tmp_path / "c", kernels[target])
+    build(tmp_path / "c", kernel_objects[target])
     program = Program(tmp_path / "c")
     program.init()
     with odt.Trainer(path, batch_size=BATCH, workers=1, **options) as trainer:
@@ -209,7 +212,7 @@ def check_weights(program: Program, trainer: odt.Trainer) -> None:
     ],
 )
 def test_losses_made_of_maps_are_compiled(
-    loss: str, activation: str, kernels: dict[str, Path], tmp_path: Path
+    loss: str, activation: str, kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     rng, file = np.random.default_rng(3), OnnxFile()
     file.inputs.append(value("x", ("N", 6)))
@@ -219,20 +222,20 @@ def test_losses_made_of_maps_are_compiled(
     file.add("Gemm", "x", "w", "b", outputs=["z"], transB=1)
     file.add(activation, "z")
     path = file.write(tmp_path / "model.onnx")
-    check_bits(path, kernels, tmp_path, loss=loss, optimizer=odt.Adam(0.01))
+    check_bits(path, kernel_objects, tmp_path, loss=loss, optimizer=odt.Adam(0.01))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("trainable", [None, odt.last(2)], ids=["whole", "last layer"])
 def test_a_quantized_model_trains_on_rounded_weights(
-    trainable: Any, target: str, kernels: dict[str, Path], tmp_path: Path
+    trainable: Any, target: str, kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     """What does not train computes integers."""
     path, loss = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", "categorical_crossentropy"
     options: dict[str, Any] = {"loss": loss, "optimizer": odt.Adam(1e-3), "batch_size": BATCH}
     options["trainable"] = trainable
     odt.compile(path, tmp_path / "c", target=target, export=False, **options)
-    build(tmp_path / "c", kernels[target])
+    build(tmp_path / "c", kernel_objects[target])
     program = Program(tmp_path / "c")
     program.init()
     with odt.Trainer(path, workers=1, micro_batch=BATCH, **options) as trainer:
@@ -259,13 +262,13 @@ QAS_OPTIMIZERS = [
 
 @pytest.mark.parametrize("optimizer", QAS_OPTIMIZERS, ids=str)
 def test_integers_train_to_the_bits_of_the_base_kernels(
-    optimizer: Any, kernels: dict[str, Path], tmp_path: Path
+    optimizer: Any, kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     """Their rounding follows from the seed."""
     path, loss = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", "categorical_crossentropy"
     given: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "batch_size": BATCH, "qas": True}
     odt.compile(path, tmp_path / "c", **given)
-    build(tmp_path / "c", kernels["generic"])
+    build(tmp_path / "c", kernel_objects["generic"])
     program = Program(tmp_path / "c")
     program.init()
     program.set_seed(ctypes.c_uint64(7))
@@ -325,10 +328,10 @@ def operators(path: Path) -> Path:
 
 
 def test_operators_on_integers_and_bools_are_compiled(
-    kernels: dict[str, Path], tmp_path: Path
+    kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     path = operators(tmp_path / "operators.onnx")
-    check_bits(path, kernels, tmp_path, loss="mean_squared_error", optimizer=odt.Adam(0.01))
+    check_bits(path, kernel_objects, tmp_path, loss="mean_squared_error", optimizer=odt.Adam(0.01))
 
 
 @pytest.fixture(scope="module")
@@ -373,14 +376,14 @@ def test_a_saved_state_continues_with_the_same_bits(small: Path) -> None:
 
 
 def test_random_numbers_follow_from_a_seed_that_is_saved(
-    kernels: dict[str, Path], tmp_path: Path
+    kernel_objects: dict[str, Path], tmp_path: Path
 ) -> None:
     """With the micro-batch of 3 samples the masks of a batch begin in the middle of a block."""
     path, loss, steps = MODELS / "planestrike-policy-dense.tflite", "mean_squared_error", 8
     options: dict[str, Any] = {"loss": loss, "optimizer": odt.SGD(0.1), "dropout": {"*": 0.3}}
     options |= {"batch_size": BATCH, "micro_batch": 3}
     odt.compile(path, tmp_path / "c", name="small", **options)
-    build(tmp_path / "c", kernels["generic"])
+    build(tmp_path / "c", kernel_objects["generic"])
     program = Program(tmp_path / "c")
     with odt.Trainer(path, workers=1, **options) as trainer:
         each = batches(trainer, loss, BATCH, steps)

@@ -1,24 +1,21 @@
 """C programs of `odt compile`, built as shared libraries and called from Python."""
 
-import atexit
 import ctypes
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import odt
-from odt.core.emit.project import flags
 from odt.kernels.rows.opdef import Array
 from support.paths import ROOT
 
+TARGETS = "generic", "microcontroller"
 COMPILER = shutil.which("gcc") or shutil.which("clang") or ""
 
 
@@ -92,15 +89,6 @@ def kernel_sources() -> list[Path]:
     """Returns the C files of all kernels."""
     others = {"module.c", "team.c", "mapped_files.c", "instruction_sets.c"}
     return [p for p in (ROOT / "kernels/native/src").glob("*.c") if p.name not in others]
-
-
-@cache
-def kernel_objects(target: str) -> Path:
-    """Returns a folder with objects of all kernels, which are compiled once for all tests."""
-    folder = Path(tempfile.mkdtemp(prefix=f"odt-kernels-{target}-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    compile_objects(kernel_sources(), flags(target), folder)
-    return folder
 
 
 def compile_objects(sources: Sequence[Path], options: Sequence[str], folder: Path) -> None:
