@@ -67,12 +67,9 @@ class Client:
         self.trainer = trainer
         self.partition = partition
         self._data = trainer.session.open(x, y)
+        if samples is not None:
+            _check_samples(samples, self._data.length)
         self.samples = range(self._data.length) if samples is None else samples
-        numbers = np.asarray(self.samples)
-        if not numbers.size or numbers.min() < 0 or numbers.max() >= self._data.length:
-            rule = f"must be one or more numbers from 0 to {self._data.length - 1}"
-            got = f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"
-            raise OptionError("samples", rule, got)
         self._epochs = epochs
         self._rounds = rounds
         self._seed = seed
@@ -124,6 +121,14 @@ class Client:
         load_tensors(self.trainer, tensors)
         result = self.trainer.evaluation.validate(self._data, self.samples, rest=True)
         return finite(self.trainer.session.logs(result))
+
+
+def _check_samples(samples: Sequence[int], count: int) -> None:
+    """Raises OptionError unless these are numbers of `count` samples, at least one."""
+    numbers = np.asarray(samples)
+    if not numbers.size or numbers.min() < 0 or numbers.max() >= count:
+        got = f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"
+        raise OptionError("samples", f"must be one or more numbers from 0 to {count - 1}", got)
 
 
 def rate_factor(round: int, rounds: int | None) -> float:
