@@ -188,6 +188,8 @@ def test_dates_with_two_readings_are_refused(tmp_path: Path) -> None:
     january = 2 * math.pi * 1 / 366  # the second of January
     np.testing.assert_allclose(x[0, 2:], [math.sin(january), math.cos(january)], atol=1e-6)
     assert "must hold dates of the form %Y" in refused(*args, "--date", "d=%Y")
+    assert "gives d two: %Y, %d" in refused(*args, "--date", "d=%Y", "--date", "d=%d")
+    assert "both name d" in refused(*args, "--date", "d", "--one-hot", "d")
 
 
 def test_missing_inputs_and_targets_are_treated_apart(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array
 
-# image: uint8 (H, W, C). sound: float (samples,). features: numbers of any shape.
+# image: uint8 (H, W, C) or (H, W). sound: float (samples,). features: numbers of any shape.
 Kind: TypeAlias = Literal["image", "sound", "features"]
 
 RELEASE_AFTER = 1 << 26  # bytes read from mapped files before their pages are released

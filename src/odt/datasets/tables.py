@@ -665,10 +665,12 @@ def _layout(
     out = _positions(path, names, options.leave_out, "leave_out")
     out |= _positions(path, names, groups, "group_by")
     words = _positions(path, names, options.one_hot, "one_hot")
-    dates: dict[int, str] = {}
-    for text in options.dates:
-        column, _, form = text.partition("=")
-        dates |= dict.fromkeys(find_columns(path, names, column, "date"), form)
+    dates = _date_forms(path, names, options.dates)
+    if twice := [names[k] for k in words & dates.keys()]:
+        raise DataError(
+            f"{path}: a column must be words or dates, but `one_hot=` and `date=` both name "
+            f"{listed(twice)}."
+        )
     columns = [[row[k] for row in head] for k in range(len(names))]
     taken = {*labels, *out, *words, *dates}
     free = (k for k in range(len(names)) if k not in taken)
@@ -717,6 +719,29 @@ def _layout(
 def _positions(path: Path, names: Sequence[str], texts: Sequence[str], field: str) -> set[int]:
     """Returns the positions of the columns that the texts of an option name."""
     return {k for text in texts for k in find_columns(path, names, text, field)}
+
+
+def _date_forms(path: Path, names: Sequence[str], texts: Sequence[str]) -> dict[int, str]:
+    """Returns columns of dates → their format; empty for one that is found.
+
+    Args:
+        path: the table, for messages.
+        names: names of its columns.
+        texts: values of the option: columns, with = and a format or without.
+
+    Raises:
+        DataError: if there is no such column, or a column has two formats.
+    """
+    forms: dict[int, str] = {}
+    for text in texts:
+        column, _, form = text.partition("=")
+        for k in find_columns(path, names, column, "date"):
+            if forms.setdefault(k, form) != form:
+                raise DataError(
+                    f"{path}: dates of a column must have one format, but `date=` gives "
+                    f"{printable(names[k])} two: {listed([forms[k], form])}."
+                )
+    return forms
 
 
 def _dates(path: Path, name: str, column: Sequence[str], form: str) -> Cells:
