@@ -273,8 +273,8 @@ class Resume:
             same.add("seed")
         if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
-        # A checkpoint converted from onert's format lacks loss and samples, one of artifacts those
-        # that the device chooses.
+        # A checkpoint converted from onert's format lacks loss and samples; one of artifacts lacks
+        # the options that the device chooses.
         optional = ("loss", "samples", "micro_batch", "workers", "kernels", "schedule_steps")
         same |= {name for name in optional if not old[name]}
         if not old["samples"]:  # the order of a run that has not begun

@@ -12,7 +12,7 @@ from odt.kernels.rows.opdef import Array
 
 
 class ArraySamples:
-    """Samples in arrays, in place of those of a data set without labels that are ignored.
+    """Samples in arrays that replace those of a data set, which has no labels that are ignored.
 
     What follows from dtypes and shapes is decided once, because it would take longer than the step
     of a small network. Values are converted and checked as those of the data set.

@@ -91,8 +91,8 @@ class BytePairs:
 
         Args:
             text: the text.
-            controls: whether control tokens in the text, such as <|im_start|>, are read as such,
-                instead of letter by letter.
+            controls: whether control tokens in the text, such as <|im_start|>, become one number,
+                instead of the numbers of their letters.
         """
         known = {**self._own, **(self.controls if controls else {})}
         numbers: list[int] = []
@@ -117,7 +117,7 @@ class BytePairs:
         return data.decode(errors="replace")
 
     def count_within(self, numbers: Sequence[int], size: int) -> int:
-        """Returns how many of the first tokens end within so many bytes of their text."""
+        """Returns how many of the first tokens end within the first `size` bytes of their text."""
         end = 0
         for count, k in enumerate(numbers):
             end += len(self.tokens[k].encode() if k in self._verbatim else self.tokens[k])

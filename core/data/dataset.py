@@ -51,7 +51,7 @@ class DataSet:
 
     Attributes:
         length: number of samples.
-        weights: what has weights; None for nothing.
+        weights: weights of samples and positions, and ignored labels; None for 1 and no such label.
         sample_weights, position_weights: the weights.
         columns: inputs, targets and weights of positions.
         checks: checks of values, one for each column.
@@ -202,7 +202,7 @@ class DataSet:
 
         Args:
             weights: weight of each sample; None for 1.
-            position_weights: as of a new data set.
+            position_weights: as for a new data set.
         """
         return DataSet(self.inputs, self.targets, self._target_checks, weights, position_weights)
 

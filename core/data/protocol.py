@@ -35,7 +35,7 @@ class Weights:
 
     Attributes:
         samples: weight of each sample by its number, (N,); None for 1.
-        scales: what has a weight; `read` gives those of positions and values of each target.
+        scales: what has a weight of its own; `read` returns the weights of positions and values.
         counted: for each target the fraction of its labels in each sample that count, (N,), because
             others are ignored; None, or no entry, for all.
     """
@@ -57,7 +57,7 @@ def targets_and_weights(
 
     Args:
         arrays: the arrays.
-        scales: what has a weight.
+        scales: what has a weight of its own.
     """
     count = len(arrays) // 2 if scales >= Scales.POSITIONS else len(arrays)
     return arrays[:count], arrays[count:]

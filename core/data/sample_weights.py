@@ -120,8 +120,8 @@ def weigh_classes(
     Args:
         weights: weights of all samples, which are not changed; None for 1.
         classes: weights of classes.
-        labels: class of each sample. The weights of others stay, such as of labels that are
-            ignored, and of wrong ones, which are refused as they are read.
+        labels: class of each sample. Samples with other labels keep their weights: ignored ones,
+            and wrong ones, which are refused when they are read.
         training: numbers of the training samples; validation is not weighted by classes.
     """
     numbers = np.asarray(training)

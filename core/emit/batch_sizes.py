@@ -1,7 +1,7 @@
 """Calls for any number of samples: numbers among their operands as functions of it.
 
-The program of fewer samples has, with few exceptions, the calls of that of a whole batch, and
-their numbers grow by the same amount with each sample.
+With few exceptions, a program for fewer samples has the same calls as the program for a whole
+batch, and each number among their operands grows by the same amount with each sample.
 """
 
 import ctypes
@@ -90,7 +90,7 @@ def grouped(tables: Sequence[Sequence[Row]], others: Sequence[object], least: in
 
 
 def struct_key(a: LinearStruct) -> object:
-    """Returns what structs have in common that are equal for all numbers of samples."""
+    """Returns a key that is the same for structs that are equal for all numbers of samples."""
     return type(a.struct), tuple(_fields(a.struct)), tuple(a.fields.items())
 
 

@@ -110,7 +110,7 @@ def _manifest(program: StepProgram, target: str, constants: Mapping[str, int]) -
     Args:
         program: the step.
         target: name of the target.
-        constants: bytes of constants in files of their own, by what they are.
+        constants: bytes of the constants in separate files: of the weights and of the model file.
     """
 
     def arguments(each: Iterable[Argument]) -> list[dict[str, object]]:

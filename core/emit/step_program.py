@@ -337,7 +337,7 @@ def _pass(
 
 
 def _joined(passes: Sequence[Pass]) -> list[Pass]:
-    """Returns passes of one number of samples each as few ones of several."""
+    """Joins successive passes whose calls differ only in numbers that grow with the samples."""
     tables = [[*p.forward, *p.backward] for p in passes]
     arguments = [(*p.inputs, *p.targets, *p.outputs) for p in passes]
     layouts = [

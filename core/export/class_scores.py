@@ -56,7 +56,7 @@ def class_scores(model: Model) -> ClassScores | None:
 
 
 def _cells(graph: Graph) -> ClassScores | None:
-    """Returns the probabilities (1, H, W, C) of a grid of cells, as of FOMO."""
+    """Returns the probabilities (1, H, W, C) of a grid of cells, as in FOMO."""
     (y, *others) = graph.outputs
     shape = graph.tensors[y].spec.shape
     is_grid = len(shape) == 4 and shape[1] * shape[2] > 1 and shape[3] > 1
@@ -66,7 +66,7 @@ def _cells(graph: Graph) -> ClassScores | None:
 
 
 def _faces(graph: Graph) -> ClassScores | None:
-    """Returns the scores (1, A, 1) of one class beside codes (1, A, 4 or more), as of BlazeFace."""
+    """Returns the scores (1, A, 1) of one class beside codes (1, A, 4 or more), as in BlazeFace."""
     shapes = [graph.tensors[i].spec.shape for i in graph.outputs]
     if len(shapes) != 2:
         return None

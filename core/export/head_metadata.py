@@ -53,7 +53,7 @@ def kept_metadata(
         inputs: positions of the inputs that stay.
         output: name of the new output.
         names: names of the values of the new output; empty if they are not known.
-        tags: whether they name tags, of which a sample may have several, and not classes.
+        tags: whether they name tags, of which a sample may have several, instead of classes.
         begins: whether a TFLite file without TFLite Model Metadata gets them for the names.
 
     Returns:
@@ -110,11 +110,11 @@ def relabeled_metadata(
         names: names of the new classes.
         columns: number of old classes, with the background.
         background: how many of them are the background: 1 or 0.
-        has_columns: whether the output has a column for each class, and not their numbers.
+        has_columns: whether the output has a column for each class, instead of class numbers.
 
     Returns:
-        Bytes of each entry that changes by name; and a zip archive as of `kept_metadata`, None for
-        that of the old model.
+        Bytes of each entry that changes, by name; and a zip archive as `kept_metadata` returns it,
+        None for that of the old model.
 
     Raises:
         DataError: if odt's preprocessing record is damaged.

@@ -116,7 +116,7 @@ def circle_of_gguf(file: Gguf, context: int) -> Iterator[bytes | memoryview]:
     Raises:
         ModelError: if the file lacks what its architecture has, or a tensor does not fit.
         UnsupportedError: if odt cannot convert such models, with the reasons.
-        OptionError: if the model cannot read so many tokens.
+        OptionError: if the model cannot read that many tokens.
     """
     architecture = _architecture(file)
     sizes = _sizes(file, architecture)

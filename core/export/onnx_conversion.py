@@ -158,7 +158,7 @@ class _Writer:
         types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
         options = {**default_options(node.op), **node.options, "output_types": types}
         if not row.keeps_activation and "fused_activation_function" in options:
-            options["fused_activation_function"] = 0  # it is a node by itself
+            options["fused_activation_function"] = 0  # it is a separate node
         names = names_of(row.inputs).plain
         places = {name: k for k, name in enumerate(names) if name in row.static}
         statics: dict[str, Array] = {}

@@ -24,7 +24,7 @@ METADATA = "__metadata__"
 LENGTH_NBYTES = 8
 MAX_HEADER = 1 << 24  # bytes: 100,000 arrays, read in less than a second
 BFLOAT16 = "BF16"
-# Of real numbers. NumPy has no bfloat16: its bits are the upper half of those of a float32.
+# Types of real numbers. NumPy has no bfloat16, whose bits are the upper half of a float32's.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
 Metadata: TypeAlias = Mapping[str, str]
 

@@ -37,9 +37,9 @@ class _Label(NamedTuple):
     """How a tensor is computed, or a constant is read.
 
     Attributes:
-        number: hash that is equal for what is computed or read alike.
-        shows: whether weights that are not all of one value are among what it is computed from, or
-            read with.
+        number: hash; equal for tensors that are computed, or read, in the same way.
+        shows: whether a constant with different values is among the tensors that it is computed
+            from, or read together with.
     """
 
     number: int

@@ -1,7 +1,7 @@
 """Raises versions of operators in place, where they are too low for the trained weights.
 
-Earlier writers gave FULLY_CONNECTED with int8 weights of one scale for each unit a version that
-runtimes of 2024 know, which then read the first scale alone.
+Runtimes of 2024 read only the first scale of FULLY_CONNECTED with int8 weights that have one for
+each unit. Earlier writers gave such operators a version that these runtimes accept.
 """
 
 import struct

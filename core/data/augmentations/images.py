@@ -51,7 +51,7 @@ class ImageAugmentation(Augmentation):
         """Changes an image (H, W, C) in place.
 
         Returns:
-            The movement of its points (2, 3), as of `box_geometry`; None if they stay.
+            The movement of its points (2, 3), as in core/data/box_geometry.py; None if they stay.
         """
         raise NotImplementedError
 
@@ -241,7 +241,7 @@ class Rotate(ImageAugmentation):
         rows = cosine * ys + sine * xs + np.float32((height - 1) / 2)
         columns = cosine * xs - sine * ys + np.float32((width - 1) / 2)
         resample(x, rows, columns)
-        # The way back of the line above, about the center, in fractions of height and width.
+        # The inverse of this mapping, about the center, in fractions of height and width.
         turn = np.array([[cosine, -sine * width / height], [sine * height / width, cosine]])
         return np.column_stack([turn, 0.5 - turn.sum(axis=1) / 2])
 

@@ -218,7 +218,7 @@ def _operator_code(table: Table, file_format: str) -> str:
 
 
 def _signature(table: Table, subgraphs: int) -> Signature:
-    """Reads a signature of a model with so many subgraphs."""
+    """Reads a signature of a model with this number of subgraphs."""
     inputs = _arguments(table, SignatureDefSlot.INPUTS, "input")
     outputs = _arguments(table, SignatureDefSlot.OUTPUTS, "output")
     number = table.number(SignatureDefSlot.SUBGRAPH_INDEX, "I")

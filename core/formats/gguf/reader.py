@@ -178,7 +178,7 @@ class _Parser:
         return np.frombuffer(self.take(dtype.itemsize), dtype)[0].item()
 
     def take(self, count: int, size: int = 1) -> memoryview:
-        """Returns the next bytes: so many items of so many bytes.
+        """Returns the next bytes: `count` items of `size` bytes.
 
         Raises:
             ModelError: if the file does not have them.
