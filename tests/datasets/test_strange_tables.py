@@ -111,6 +111,19 @@ def test_a_column_of_few_errors_is_one_of_numbers(tmp_path: Path) -> None:
         "number of cells (line 12)" in said  # fmt: skip
 
 
+@pytest.mark.parametrize("value", ["inf", "1e300"])
+@pytest.mark.parametrize("missing", ["mean", "median"])
+def test_a_line_with_an_infinite_value_leaves_the_statistics_alone(
+    value: str, missing: str, tmp_path: Path
+) -> None:
+    steps = ("--scale", "standardize", "--missing", missing, "--on-error", "skip")
+    text = "a,b,k\n" + body("{k},{k},{c}") + ",6,0\n"
+    plain, _ = rows(tmp_path / "t.csv", text, *steps)
+    found, said = rows(tmp_path / "t.csv", text + f"{value},3,0\n", *steps)
+    assert "values must be finite in float32" in said
+    assert [a for a, _ in found] == [a for a, _ in plain]
+
+
 def test_all_columns_of_text_are_named_at_once_with_their_options(tmp_path: Path) -> None:
     lines = [f"2023-0{k % 9 + 1}-01,{'ab'[k % 2]},n{k},{k},{k % 2}" for k in range(30)]
     (tmp_path / "t.csv").write_text("\n".join(["when,kind,name,x,k", *lines]) + "\n")

@@ -106,11 +106,10 @@ class Preprocessing:
             x = self.resized(filled).astype(np.float64)
             x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
-            is_valid = ~np.isnan(x)
+            is_valid = _is_stored(x)
+            x = np.where(is_valid, x, 0)
             n = is_valid.sum(axis=0)
-            mean_of_sample = np.divide(
-                np.where(is_valid, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n))
-            )
+            mean_of_sample = np.divide(x.sum(axis=0), n, where=n > 0, out=np.zeros(len(n)))
             spread_of_sample = np.where(is_valid, (x - mean_of_sample) ** 2, 0).sum(axis=0)
             both = np.maximum(count + n, 1)
             spread = spread + spread_of_sample + (mean_of_sample - mean) ** 2 * count * n / both
@@ -205,7 +204,8 @@ class Preprocessing:
                 f"{len(self.mean)} and {len(self.std)}"
             )
         mean, std = np.asarray(self.mean or 0.0), np.asarray(self.std or 1.0)
-        return np.asarray((x - mean) / std, np.float32)
+        with np.errstate(over="ignore"):  # a sample with infinite values is refused
+            return np.asarray((x - mean) / std, np.float32)
 
     def describe(self) -> list[dict[str, Any]]:
         """Describes the steps in order, as JSON values."""
@@ -232,6 +232,11 @@ class Preprocessing:
         return steps
 
 
+def _is_stored(x: Array) -> Array:
+    """Tells which values are neither missing nor so large that their sample is refused."""
+    return np.abs(x) <= np.finfo(np.float32).max
+
+
 def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
     """Returns the median of each feature; 0 for one without values.
 
@@ -252,7 +257,7 @@ def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
         medians = []
         for k in range(width):
             column = values[:, k]
-            valid = column[~np.isnan(column)]
+            valid = column[_is_stored(column)]
             medians.append(float(np.median(valid)) if len(valid) else 0.0)
         return tuple(medians)
 
