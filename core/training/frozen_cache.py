@@ -268,7 +268,7 @@ class FrozenCache(Closing):
         finally:
             self._idle.append(runner)
 
-    def limit_mapped(self, nbytes: int = DATA_PAGES) -> None:
+    def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""
         for pages in self._pages:
             pages.max_mapped = nbytes

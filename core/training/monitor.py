@@ -38,10 +38,12 @@ class Monitor:
             min_delta: smallest change that counts as an improvement.
 
         Raises:
-            OptionError: for another mode.
+            OptionError: for another mode, or a `min_delta` that is not finite.
         """
         if mode not in ("auto", "min", "max"):
             raise OptionError("mode", "must be auto, min or max", mode)
+        if not math.isfinite(min_delta):
+            raise OptionError("min_delta", "must be a finite number", min_delta)
         self.is_max = mode == "max" or (mode == "auto" and not name.endswith(LOWER_IS_BETTER))
         self.name, self.min_delta = name, abs(min_delta)
         self.best: float | None = None

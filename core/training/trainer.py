@@ -23,6 +23,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.storage.free_memory import paused_collector
+from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
@@ -400,7 +401,7 @@ class Trainer(Closing):
         schedule = self.runtime.schedule
         cache = FrozenCache(self._plans, frozen, self._policy, schedule, data, targets, parts)
         if self._budget is not None:
-            cache.limit_mapped()
+            cache.limit_mapped(DATA_PAGES)
         return cache
 
     def step(

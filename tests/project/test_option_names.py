@@ -24,7 +24,12 @@ REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
 # Arguments of another name in Python, as outputs of odt.Teacher, or of none.
 COMMANDS_ONLY = {"find_rate", "load_input", "mem_poll", "model", "out_dir", "png", "run_dir"}
 COMMANDS_ONLY |= {"source", "svg", "teacher_outputs"}
-PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
+PYTHON_ONLY = {
+    "decay_steps",
+    "initial_learning_rate",
+    "min_delta",
+    "mode",
+}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
 PUBLIC = [odt, odt.federated, odt.federated.privacy]
 PUBLIC += [ort, ort.artifacts, ort.onnxblock.loss, ort.onnxblock.optim]

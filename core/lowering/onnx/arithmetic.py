@@ -360,21 +360,18 @@ def hyperbolic(op: str, u: Use) -> int:
     return scaled(u, u.b.add(op, parts), 0.5)
 
 
-def arc_sine(u: Use, x: int) -> int:
+def asin(u: Use) -> int:
     """2 arctan(x / (1 + √(1 − x²)))."""
+    x = u.input(0)
     square = u.b.add("NEG", (u.b.add("SQUARE", (x,)),))
     root = u.b.add("SQRT", (shifted(u, square, 1),))
     ratio = u.b.add("DIV", (x, shifted(u, root, 1)))
     return scaled(u, u.b.add("CUSTOM:Atan", (ratio,)), 2)
 
 
-def asin(u: Use) -> int:
-    return arc_sine(u, u.input(0))
-
-
 def acos(u: Use) -> int:
     """π / 2 − arcsin(x)."""
-    return shifted(u, u.b.add("NEG", (arc_sine(u, u.input(0)),)), np.pi / 2)
+    return shifted(u, u.b.add("NEG", (asin(u),)), np.pi / 2)
 
 
 def asinh(u: Use) -> int:

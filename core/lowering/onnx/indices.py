@@ -82,10 +82,11 @@ def _along(shape: Sequence[int], indices: Sequence[int], axis: int) -> tuple[Arr
     return np.broadcast_to(base, tuple(indices)), strides[axis]
 
 
-def element_positions(u: Use, shape: Sequence[int], k: int, axis: int) -> Array | int:
-    """Returns the flat positions that input `k` selects along an axis: values, or a tensor."""
-    base, stride = _along(shape, u.shape(k), axis)
-    x = u.input(k)
+def element_positions(u: Use, axis: int) -> Array | int:
+    """Returns the flat positions that input 1 selects along an axis: values, or a tensor."""
+    shape = u.shape(0)
+    base, stride = _along(shape, u.shape(1), axis)
+    x = u.input(1)
     values = u.b.value(x)
     if values is not None:
         positions: Array = base + from_end(values, shape[axis]) * stride
@@ -97,11 +98,12 @@ def element_positions(u: Use, shape: Sequence[int], k: int, axis: int) -> Array 
     return u.b.add("ADD", (steps, u.b.constant(base, dtype))) if base.any() else steps
 
 
-def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[Array | int, int]:
-    """Returns the flat positions of entries that tuples in input `k` select, and their width."""
-    lead, depth = u.shape(k)[:-1], u.shape(k)[-1]
-    if batch + depth > len(shape) or lead[:batch] != tuple(shape[:batch]) or depth < 1:
-        raise ShapeError(f"indices must fit {tuple(shape)}, but got {u.shape(k)}")
+def tuple_positions(u: Use, batch: int) -> tuple[Array | int, int]:
+    """Returns the flat positions of entries that tuples in input 1 select, and their width."""
+    shape = u.shape(0)
+    lead, depth = u.shape(1)[:-1], u.shape(1)[-1]
+    if batch + depth > len(shape) or lead[:batch] != shape[:batch] or depth < 1:
+        raise ShapeError(f"indices must fit {shape}, but got {u.shape(1)}")
     if math.prod(lead) > MAX_POSITIONS:
         raise ShapeError(f"there must be at most {MAX_POSITIONS} indices, but got {lead}")
     lengths = shape[batch : batch + depth]
@@ -109,7 +111,7 @@ def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[A
     first = np.arange(math.prod(lead[:batch])) * math.prod(lengths)
     base = np.broadcast_to(first.reshape((*lead[:batch], *[1] * (len(lead) - batch))), lead)
     width = math.prod(shape[batch + depth :])
-    x = u.input(k)
+    x = u.input(1)
     values = u.b.value(x)
     if values is not None:
         return base + (from_end(values, lengths) * strides).sum(-1), width
@@ -119,8 +121,9 @@ def tuple_positions(u: Use, shape: Sequence[int], k: int, batch: int) -> tuple[A
     return u.b.add("ADD", (x, u.b.constant(base, dtype))) if base.any() else x, width
 
 
-def selected(u: Use, x: int, positions: Array | int, width: int, shape: Sequence[int]) -> int:
-    """Returns entries of `width` values at flat positions."""
+def selected(u: Use, positions: Array | int, width: int, shape: Sequence[int]) -> int:
+    """Returns entries of input 0, of `width` values, at flat positions."""
+    x = u.input(0)
     count = math.prod(u.b.shape(x)) // max(width, 1)
     dims = (count, width) if width != 1 else (count,)
     if not isinstance(positions, int):
@@ -136,18 +139,16 @@ def selected(u: Use, x: int, positions: Array | int, width: int, shape: Sequence
 
 def gather_elements(u: Use) -> int:
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
-    positions = element_positions(u, u.shape(0), 1, axis)
-    return selected(u, u.input(0), positions, 1, u.shape(1))
+    return selected(u, element_positions(u, axis), 1, u.shape(1))
 
 
 def gather_nd(u: Use) -> int:
-    shape = u.shape(0)
     batch = int(u.attr("batch_dims", 0))
     if not u.shape(1) or not 0 <= batch < len(u.shape(1)):
         raise ShapeError(f"batch_dims must be axes of {u.shape(1)}, but got {batch}")
-    positions, width = tuple_positions(u, shape, 1, batch)
-    rest = shape[batch + u.shape(1)[-1] :]
-    return selected(u, u.input(0), positions, width, (*u.shape(1)[:-1], *rest))
+    positions, width = tuple_positions(u, batch)
+    rest = u.shape(0)[batch + u.shape(1)[-1] :]
+    return selected(u, positions, width, (*u.shape(1)[:-1], *rest))
 
 
 def replaced(u: Use, positions: Array | int, width: int) -> int:
@@ -225,13 +226,13 @@ def scatter_elements(u: Use) -> int:
     axis = u.axis(int(u.attr("axis", 0)), u.rank(0))
     if u.shape(1) != u.shape(2):
         raise ShapeError(f"updates must be like the indices, {u.shape(1)}, but got {u.shape(2)}")
-    return replaced(u, element_positions(u, u.shape(0), 1, axis), 1)
+    return replaced(u, element_positions(u, axis), 1)
 
 
 def scatter_nd(u: Use) -> int:
     if not u.shape(1):
         raise ShapeError("indices must have axes, but got none")
-    positions, width = tuple_positions(u, u.shape(0), 1, 0)
+    positions, width = tuple_positions(u, 0)
     return replaced(u, positions, width)
 
 

@@ -18,7 +18,7 @@ REDUCTIONS = {
 
 def reduced(u: Use, op: str, x: int) -> int:
     """Reduces a tensor along the node's axes."""
-    axes, rank = axes_of(u, 1), len(u.b.shape(x))
+    axes, rank = axes_of(u), len(u.b.shape(x))
     if not axes:
         if u.attr("noop_with_empty_axes", 0):
             return x
@@ -51,7 +51,7 @@ def log_sum(u: Use) -> int:
 def log_sum_exp(u: Use) -> int:
     """log Σ exp(x − m) + m, where m is the largest value of each sum."""
     x = u.input(0)
-    axes, rank = axes_of(u, 1), len(u.b.shape(x))
+    axes, rank = axes_of(u), len(u.b.shape(x))
     if not axes and u.attr("noop_with_empty_axes", 0):
         return x
     axes = tuple(sorted({u.axis(k, rank) for k in axes or range(rank)}))

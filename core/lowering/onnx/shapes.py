@@ -81,15 +81,15 @@ def flatten(u: Use) -> int:
     return u.b.reshape(u.input(0), (lead, rest))
 
 
-def axes_of(u: Use, k: int) -> tuple[int, ...] | None:
-    """Returns axes, which are an attribute or input k; None if they are absent."""
+def axes_of(u: Use) -> tuple[int, ...] | None:
+    """Returns axes, which are an attribute or input 1; None if they are absent."""
     axes = u.ints("axes")
-    return u.numbers(k, "axes") if axes is None and u.has(k) else axes
+    return u.numbers(1, "axes") if axes is None and u.has(1) else axes
 
 
 def squeeze(u: Use) -> int:
     before = u.shape(0)
-    axes = axes_of(u, 1)
+    axes = axes_of(u)
     if axes is None:
         gone = {k for k, n in enumerate(before) if n == 1}
     else:
@@ -100,7 +100,7 @@ def squeeze(u: Use) -> int:
 
 
 def unsqueeze(u: Use) -> int:
-    axes = axes_of(u, 1) or ()
+    axes = axes_of(u) or ()
     dims = list(u.shape(0))
     rank = len(dims) + len(axes)
     if rank > MAX_AXES:

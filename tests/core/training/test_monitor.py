@@ -51,6 +51,12 @@ def test_losses_and_errors_fall_and_other_values_grow(
     assert tuple(monitor.improves({name: value}) for value in values) == better
 
 
+@pytest.mark.parametrize("min_delta", [float("nan"), float("inf")])
+def test_a_change_that_nothing_exceeds_is_refused(min_delta: float) -> None:
+    with pytest.raises(OptionError, match=r"^`min_delta=`: must be a finite number, but got"):
+        Monitor(min_delta=min_delta)
+
+
 def test_a_value_that_is_not_there_is_refused() -> None:
     with pytest.raises(OptionError, match=r"^`monitor=`: must be one of loss, but got val_loss\."):
         Monitor().improves({"loss": 1.0})
