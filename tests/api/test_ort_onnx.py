@@ -368,7 +368,9 @@ def test_a_model_that_ends_in_softmax_gets_a_second_one(tmp_path: Path) -> None:
     assert module(X, LABELS) == pytest.approx(entropies(p).mean(), rel=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", [SGD, ADAMW, odt.Adam(0.01), odt.SGD(0.01, momentum=0.9)])
+@pytest.mark.parametrize(
+    "optimizer", [SGD, ADAMW, odt.SGD(0.01), odt.Adam(0.01), odt.SGD(0.01, momentum=0.9)]
+)
 def test_resuming_computes_the_same_bits(optimizer: Any, tmp_path: Path) -> None:
     folder = generate(tmp_path, optimizer=optimizer)
     state, module, updates = optimized(folder)

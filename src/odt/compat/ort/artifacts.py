@@ -70,7 +70,8 @@ def generate_artifacts(
         frozen_params: parameters that do not train.
         loss: the loss, which is added to the model: a LossType, a block, or a loss of odt. None for
             an ONNX model whose first output is its loss.
-        optimizer: the optimizer, whose learning rate begins at 0.001; None for none.
+        optimizer: the optimizer, whose learning rate begins at 0.001, or at its own if it is one of
+            odt; None for none.
         artifact_directory: folder of the files, which is made if needed; None for the current one.
         prefix: text before each file name.
         ort_format: must be False.

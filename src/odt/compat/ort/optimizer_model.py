@@ -1,7 +1,8 @@
 """optimizer_model.onnx: one node with the optimizer and its hyper-parameters.
 
-AdamW and SGD have the nodes of ONNX Runtime, which reads these files. Other optimizers of odt have
-a node of the domain odt, which only odt reads.
+AdamW and SGD have the nodes of ONNX Runtime, which reads these files. A learning rate other than
+its default is in the metadata, which it ignores. Other optimizers of odt have a node of the domain
+odt, which only odt reads.
 """
 
 import os
@@ -12,7 +13,7 @@ import numpy as np
 
 from odt.core.formats.onnx.messages import MODEL
 from odt.core.formats.onnx.writer import message, node, sequence_info, value_info
-from odt.core.formats.protobuf import Message, MessageReader, ProtobufError, Span
+from odt.core.formats.protobuf import Field, Message, MessageReader, ProtobufError, Span
 from odt.core.storage.reading import printable, read_input, reading
 from odt.errors import ModelError
 from odt.kernels.registry import OPTIMIZERS
@@ -24,6 +25,10 @@ FLOAT, INT = 1, 2  # AttributeProto.type
 RATE = "learning_rate"
 DEFAULT_RATE = 0.001  # of ONNX Runtime
 CLIP = "InplaceClipGradNorm"
+RATE_KEY = "odt.learning_rate"  # of the metadata
+METADATA = 14  # field of a ModelProto
+ENTRY = {1: Field("key", "text"), 2: Field("value", "text")}
+WITH_METADATA = {**MODEL, METADATA: Field("metadata_props", ENTRY, many=True)}
 # Attribute of AdamWOptimizer → hyper-parameter of ort_adamw.
 ADAMW = {
     "alpha": "beta_1",
@@ -66,7 +71,10 @@ def optimizer_model(optimizer: Mapping[str, Any]) -> bytes:
     )
     domains = {MICROSOFT: 1, "": OPSET} | ({ODT: 1} if domain == ODT else {})
     opsets = (message((1, n), (2, v)) for n, v in domains.items())
-    return message((1, IR_VERSION), (2, "odt"), (7, graph), *((8, o) for o in opsets))
+    rate = float(optimizer["learning_rate"])
+    has_rate = domain == ODT or rate == DEFAULT_RATE
+    metadata = () if has_rate else ((METADATA, message((1, RATE_KEY), (2, repr(rate)))),)
+    return message((1, IR_VERSION), (2, "odt"), (7, graph), *((8, o) for o in opsets), *metadata)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
@@ -83,15 +91,16 @@ def read_optimizer_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     data = memoryview(read_input(path, "an optimizer model", ModelError))
     rule = "must be an optimizer model that generate_artifacts wrote"
     with reading(name, rule, ModelError):
-        graph = MessageReader(data).read(Span(0, len(data)), MODEL).get("graph", {})
-        nodes = {n.get("op_type", ""): n for n in graph.get("node", [])}
+        model = MessageReader(data).read(Span(0, len(data)), WITH_METADATA)
+        nodes = {n.get("op_type", ""): n for n in model.get("graph", {}).get("node", [])}
         clip = nodes.pop(CLIP, None)
         if len(nodes) != 1:
             raise ProtobufError(f"nodes {', '.join(map(printable, nodes)) or 'none'}")
         ((kind, only),) = nodes.items()
         values = _attributes(only, data)
         norm = float(_attributes(clip, data)["max_norm"]) if clip else 0.0
-        rate = DEFAULT_RATE
+        metadata = {e.get("key"): e.get("value", "") for e in model.get("metadata_props", [])}
+        rate = float(metadata.get(RATE_KEY, DEFAULT_RATE))
         if only.get("domain") == ODT and kind in OPTIMIZERS:
             rate = values.pop(RATE)
             switches = {p.name for p in OPTIMIZERS[kind].hyper_parameters if p.switch}
