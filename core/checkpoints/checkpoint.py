@@ -445,8 +445,10 @@ def nominal(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:
-    """Raises OptionError unless all are strings, integers or finite floats."""
+    """Raises OptionError unless all names are strings, and all values strings or finite numbers."""
     for name, value in properties.items():
+        if not isinstance(name, str):
+            raise OptionError("properties", "names must be strings", repr(name))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise OptionError(
                 "properties", f"{name} must be a string, integer or float", type(value).__name__

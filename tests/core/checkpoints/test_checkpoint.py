@@ -289,3 +289,6 @@ def test_another_optimizer_is_an_error(
 def test_properties_are_strings_and_finite_numbers(value: Any) -> None:
     with trainer() as t, pytest.raises(OptionError, match="`properties=`: a must be"):
         capture(t.graph, t.parameters, PROGRESS, {"a": value})
+    names: Any = {1: "x"}
+    with trainer() as t, pytest.raises(OptionError, match="names must be strings, but got 1"):
+        capture(t.graph, t.parameters, PROGRESS, names)
