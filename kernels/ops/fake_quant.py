@@ -30,6 +30,7 @@ from odt.kernels.native import bitmask
 from odt.kernels.rows.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
 
 MAX_BITS = 16
+FLOAT = np.finfo(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,17 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> FakeQuantAttrs:
     if "scale" in options:
         return FakeQuantAttrs(*(options[n] for n in ("scale", "lo", "hi")))
     bits, least, most = (options[n] for n in ("num_bits", "min", "max"))
-    if not 2 <= bits <= MAX_BITS or not (least <= 0 <= most and least < most < math.inf):
+    if not 2 <= bits <= MAX_BITS or not least <= 0 <= most:
         raise ShapeError(
             f"num_bits must be 2 to {MAX_BITS}, and the range must contain 0, "
             f"but got {bits} bits for {least} to {most}"
         )
     first, last = int(bool(options["narrow_range"])), 2**bits - 1
+    narrowest, widest = float(FLOAT.tiny) * (last - first), float(FLOAT.max)
+    if not narrowest <= most - least <= widest:
+        raise ShapeError(
+            f"the range must be {narrowest:.3g} to {widest:.3g} wide, but got {least:g} to {most:g}"
+        )
     scale = float(np.float32(most - least) / np.float32(last - first))
     zero_point = min(max(math.floor(first - least / scale + 0.5), first), last)
     return FakeQuantAttrs(scale, first - zero_point, last - zero_point)

@@ -1,5 +1,6 @@
 """FAKE_QUANT: reference and samples."""
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -53,6 +54,8 @@ INFO = OpInfo(
         *(Refusal(r.words, r.inputs, INT8) for r in FLOAT),
         Refusal("num_bits must be 2 to 16", {"x": (2, 3)}, {**FROM_FILE, "num_bits": 17}),
         Refusal("must contain 0", {"x": (2, 3)}, {**FROM_FILE, "min": 1.0}),
+        Refusal("to 3.4e+38 wide", {"x": (2, 3)}, {**FROM_FILE, "min": -1e-44, "max": 0.0}),
+        Refusal("to 3.4e+38 wide", {"x": (2, 3)}, {**FROM_FILE, "min": -math.inf}),
     ),
     draw=near_steps,
     straight_through=clip,
