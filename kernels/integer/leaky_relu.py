@@ -8,15 +8,19 @@ and none above 128; then y = round(a m / 256) + z_y with m as it is, and halves 
 """
 
 from collections.abc import Mapping
+from math import isfinite
 
 import numpy as np
 
 from odt.dataclass import dataclass
+from odt.errors import ShapeError
 from odt.kernels.families.integer_table import table_row
-from odt.kernels.families.requantize import Rounding, quantized, rounding
+from odt.kernels.families.requantize import Rounding, check_factors, quantized, rounding
 from odt.kernels.rows.opdef import Array, Options
 
-SMALLEST, LARGEST = 1 / 256, 128  # factors that are rounded
+STEPS = 256  # of a factor, between two integers
+SMALLEST, LARGEST = 1 / STEPS, 128  # factors that are rounded
+FAR = 2.0**31  # integers of y beyond it are limited alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +34,23 @@ class LeakyReluAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> LeakyReluAttrs:
     x, y = (quantized(options)[n] for n in "xy")
+    alpha, steps = float(options.get("alpha", 0.0)), STEPS * x.scale / y.scale
+    if not isfinite(alpha):
+        raise ShapeError(f"alpha must be finite, but got {alpha}")
+    check_factors(steps, steps * abs(alpha))
     above = np.float32(x.scale) / np.float32(y.scale)
-    below = above * np.float32(options.get("alpha", 0.0))
+    below = above * np.float32(alpha)
     return LeakyReluAttrs((above, below), x.zero, rounding(options))
 
 
 def values(attrs: LeakyReluAttrs, x: Array) -> Array:
     """Returns y for integers x, before it is limited."""
     a = x - attrs.zero
-    factors = np.float32(256) * np.where(a < 0, *reversed(attrs.factors))
+    factors = np.float32(STEPS) * np.where(a < 0, *reversed(attrs.factors))
     if min(attrs.factors) >= SMALLEST and max(attrs.factors) <= LARGEST:
         y: Array = (a * np.rint(factors).astype(int) + 128) >> 8
     else:
-        real = a * factors / 256
+        real = np.clip(a * factors / STEPS, -FAR, FAR)
         y = np.trunc(real + np.copysign(0.5, real)).astype(int)
     return y + attrs.to.zero
 

@@ -35,7 +35,7 @@ from odt.kernels.geometry.quantize import limits
 from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 ONE = 2.0**30  # the table's value of exp(0)
-LARGEST = np.finfo(np.float32).max
+LARGEST = float(np.finfo(np.float32).max)
 LEAST = -10.0  # number with the least exponential of int16, whose steps are −LEAST / WIDTH
 WIDTH = 2**16 - 1
 

@@ -162,7 +162,9 @@ def integer_output(
     return Case.make(row, row.attrs(options, sample.statics), inputs).forward()["y"]
 
 
-@pytest.mark.parametrize("op", ["ADD", "HARD_SWISH", "MEAN", "MUL", "QUANTIZE", "SUB"])
+@pytest.mark.parametrize(
+    "op", ["ADD", "HARD_SWISH", "LEAKY_RELU", "MEAN", "MUL", "QUANTIZE", "SUB"]
+)
 def test_quotients_of_scales_are_limited(op: str) -> None:
     small, large = (QuantizedTensor(one_scale(scale, 0), INT8) for scale in (1e-37, 1e4))
     tensors = {**dict.fromkeys(("a", "b", "x"), large), "y": small}
