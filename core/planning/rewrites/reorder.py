@@ -13,6 +13,10 @@ from heapq import heappop, heappush
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 
+# Share of an arena that an order must save: one that saves less often puts off gradients, and then
+# recomputation saves little.
+LEAST_SAVED = 1 / 128
+
 Edges = list[set[int]]
 
 
@@ -40,12 +44,15 @@ def entry_name(entry: Call | Delivery) -> str:
 def choose_order(plan: Plan, least: int) -> tuple[str, ...]:
     """Returns the best of some orders, as names of entries; empty for the plan's own order.
 
+    Orders that save little are left out.
+
     Args:
         plan: plan of a training step.
         least: bytes of its arena in its own order.
     """
     names = [entry_name(entry) for entry in plan.entries]
     best: tuple[str, ...] = ()
+    least -= int(least * LEAST_SAVED)
     segments = _Segments(plan)
     for back in (False, True):
         order = tuple(names[k] for k in segments.order(back=back))
