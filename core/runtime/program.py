@@ -1,5 +1,6 @@
 """A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
+import mmap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
@@ -10,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.mapped_weights import mapped_weights, releases
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.packed_weights import packed_spec
 from odt.core.planning.plan import Call, Delivery, Plan, Region, Value
 from odt.core.runtime.arena import make_arena, view
 from odt.core.runtime.fuse_calls import merged
+from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import (
     FOUND,
@@ -147,18 +150,29 @@ class Program:
         ]
         self._fused = merged(plan.entries, self._arrays, observable)
         self._covered = {after for after, _ in self._fused.values()}  # by the call before
+        self._releases = releases(plan)
+        self._files = mapped_files(self._arrays[name] for name in mapped_weights(plan))
         self.runs = [
             () if k in self._covered else bound.get(k) or self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
         self._forward_runs = list(chain(*self.runs[: plan.forward_entries]))
-        backward = chain(*self.runs[plan.forward_entries :])
         self._checks: list[Run] = []
+        forward = self._with_releases(0, plan.forward_entries)
+        backward = self._with_releases(plan.forward_entries, len(plan.entries))
         self._forward = joined(
-            run for each in self._forward_runs for run in with_late_checks(each, self._checks)
+            run for each in forward for run in with_late_checks(each, self._checks)
         )
         # What backward reads was checked before.
         self._backward = joined(run for each in backward for run in without_checks(each))
+
+    def _with_releases(self, first: int, end: int) -> Iterator[Run]:
+        """Yields the calls of some entries, and those that release pages of weights."""
+        for k in range(first, end):
+            if k in self._releases:
+                for file in self._files:
+                    yield partial(file.madvise, mmap.MADV_DONTNEED)
+            yield from self.runs[k]
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""

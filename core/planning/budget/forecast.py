@@ -6,6 +6,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_sums import TableRule, table_rule
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
+from odt.core.planning.mapped_weights import mapped_weights, resident_nbytes
 from odt.core.planning.memory import MemoryPlan, separate_nbytes
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
@@ -42,7 +43,7 @@ class Forecast:
         gradients: sums of the gradients; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
         separate: bytes of the values in them without reuse of memory and blocks of gradients.
-        constants: pages of the mapped model that stay in use: weights that do not train.
+        constants: pages of the mapped model that are in use at a time: weights that do not train.
         data: pages of mapped data files, and the samples of a whole batch if steps are short.
         overhead: Python objects and libraries.
         packed: weights that are packed once in a step.
@@ -204,14 +205,20 @@ def _own_memory(plan: Plan, name: str) -> int:
 
 
 def _constants(runs: Sequence[Plan]) -> int:
-    """Returns the bytes of the constants of all plans, each counted once."""
+    """Returns the bytes of the constants of all plans, each counted once.
+
+    Of weights whose pages are released, those in use at a time are counted.
+    """
     sizes = {
         name: value.spec.nbytes
         for plan in runs
         for name, value in plan.values.items()
         if value.region is Region.CONSTANT and value.base is None
     }
-    return sum(sizes.values())
+    for plan in runs:
+        for name in mapped_weights(plan):
+            sizes.pop(name, None)
+    return sum(sizes.values()) + max(map(resident_nbytes, runs))
 
 
 def _read_at_once(runs: Sequence[Plan]) -> int:

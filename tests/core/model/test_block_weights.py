@@ -11,6 +11,7 @@ from support.paths import TESTS
 import odt
 from odt.cli.main import main
 from odt.core.formats.reader import read_model
+from odt.core.planning import mapped_weights
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.stored_weights import (
     DECODE,
@@ -88,6 +89,24 @@ def test_no_plan_holds_real_numbers_beyond_a_call(kind: str, tmp_path: Path) -> 
             assert plan.values[f"t{i}"].spec.dtype == np.uint8
             assert tensor.data is not None
             assert not tensor.data.flags.owndata
+
+
+def test_pages_of_weights_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training computes the same, with pages of no more weights in use than the forecast has."""
+    path, adapters = tmp_path / "m.circle", tmp_path / "a.npz"
+    language_model(path, "GGML_Q4_1")
+    odt.lora(odt.load_model(path), 2, seed=1).save_adapters(adapters)
+    loss, outputs = trained(path, adapters, tmp_path / "usual.npz")
+    plan = Plans(lower_model(read_model(path)).graphs).plan(Computation(outputs=True), 2)
+    assert not mapped_weights.releases(plan)
+    sizes = mapped_weights.mapped_weights(plan)
+    assert mapped_weights.resident_nbytes(plan) == sum(sizes.values()) == (96 + 128 + 128) * 40
+    monkeypatch.setattr(mapped_weights, "RESIDENT", 10_000)
+    assert len(mapped_weights.releases(plan)) == 2  # at first, and before the second layer
+    assert mapped_weights.resident_nbytes(plan) == (96 + 128) * 40
+    found, found_outputs = trained(path, adapters, tmp_path / "released.npz")
+    assert found == loss
+    assert_same_bits(found_outputs, outputs)
 
 
 def trained(path: Path, adapters: Path, out: Path) -> tuple[float, Array]:
