@@ -192,7 +192,7 @@ def _u16(data: memoryview, at: int) -> int:
 
 def u32(data: memoryview, at: int) -> int:
     """Reads the unsigned 32-bit integer at an offset."""
-    return int.from_bytes(data[at : at + 4], "little")
+    return int(NUMBERS["I"].unpack_from(data, at)[0])
 
 
 def _empty(dtype: np.dtype[Any]) -> Array:

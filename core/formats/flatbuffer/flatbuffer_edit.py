@@ -258,5 +258,6 @@ def _is_offset(root: Table, slot: int) -> bool:
     at = root.pos + root.fields[slot]
     others = [f for f in root.fields if f > root.fields[slot]]
     limit = min([*others, root.nbytes]) - root.fields[slot]
-    target = at + u32(root.source.data, at) if limit >= 4 else 0
-    return at < target <= root.source.size - 4 and target % 4 == 0
+    size = root.source.size
+    target = at + u32(root.source.data, at) if limit >= 4 and at + 4 <= size else 0
+    return at < target <= size - 4 and target % 4 == 0
