@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.native import dense
+from odt.kernels.native import dense, stored_products
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.convolution import UNITS, correlate, panel_workspace
 from odt.kernels.native.elementwise import COLUMN_SUMS, call
 from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.native.stored_products import can_pack
 from odt.kernels.native.stored_weights import can_decode_units, decode_units
 from odt.kernels.native.window_walk import units_of
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
@@ -128,6 +129,8 @@ def _decoded_forward(
 ) -> list[Callable[[], None]]:
     """Returns the calls that compute y from weights that are decoded block by block."""
     units, depth = attrs.shape
+    if panel is not None and can_pack(attrs, TensorSpec(w.shape, w.dtype)):
+        return [stored_products.forward(attrs, x=x, w=w, y=y, panel=panel, b=b)]
     whole = dense.walk(len(x), depth, units, depth_stride=1, unit_stride=depth)
     calls: list[Callable[[], None]] = []
     for at in range(0, units, len(block)):

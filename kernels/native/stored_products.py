@@ -120,7 +120,7 @@ def _products(
     return one_loop(calls)
 
 
-def _forward(
+def forward(
     attrs: Attrs,
     *,
     x: Array,
@@ -130,6 +130,16 @@ def _forward(
     b: Array | None = None,
     clamp: Clamp | None = None,
 ) -> Calls:
+    """Returns the calls of y = x wᵀ + b for a weight that `can_pack` supports.
+
+    Args:
+        attrs: decoder and shape of the weight.
+        x, b: float32.
+        w: the stored weight.
+        y: the result.
+        panel: memory for whole vectors of units.
+        clamp: limits of y; None for none.
+    """
     units, depth = attrs.shape
     whole = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
 
@@ -173,5 +183,5 @@ def _back_workspace(attrs: Attrs, s: Specs) -> Specs:
     return {"panel": _panel_of(units, depth)}
 
 
-FORWARD = Compiled(_forward, _fits, _forward_workspace, takes=frozenset({"clamp"}))
+FORWARD = Compiled(forward, _fits, _forward_workspace, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(_grad_x, _fits, _back_workspace, takes=frozenset({"relu_mask"}))
