@@ -164,6 +164,12 @@ def test_a_callback_reduces_the_rate_on_a_plateau() -> None:
         odt.ReduceLROnPlateau(factor=2)
 
 
+def test_an_interval_of_saves_without_a_path_is_refused() -> None:
+    rule = "`save_every=`: must come with `save_to=`"
+    with odt.Trainer(MODEL) as trainer, pytest.raises(odt.OptionError, match=rule):
+        trainer.fit(X, Y, save_every=2)
+
+
 def test_without_patience_only_epochs_that_do_not_improve_reduce_the_rate() -> None:
     callback = odt.ReduceLROnPlateau(factor=0.5, patience=0)
     trainer: Any = SimpleNamespace(learning_rate=1.0)

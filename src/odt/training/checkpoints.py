@@ -38,7 +38,12 @@ class Checkpoints:
             path: path of the checkpoint; None for none.
             every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store.
+
+        Raises:
+            OptionError: for an interval without a path.
         """
+        if every is not None and path is None:
+            raise OptionError("save_every", "must come with `save_to=`", "it alone")
         session = self.session
         self._order = order
         self._saver = Saver(
