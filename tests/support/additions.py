@@ -257,11 +257,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.dataclass import dataclass
-from odt.kernels.families.integer_table import constants, table_row
+from odt.kernels.families.integer_table import table_row
 from odt.kernels.families.requantize import Rounding, quantized, rounding
 from odt.kernels.rows.opdef import Array, Options
-
-__all__ = ["OP", "constants"]
 
 
 @dataclass(frozen=True, slots=True)
