@@ -76,7 +76,7 @@ INLINE void F(unpack_unit)(const uint8_t *q, float *y, float scale, int64_t byte
   int64_t k = 0;
   int count = 8 / bits;
   for (; k + LANES <= bytes; k += LANES) {
-    F(vec) v[4];
+    F(vec) v[MAX_MR];
     F(unpack_bytes)(q + k, v, bits);
     UNROLL(p, 8 / bits, F(store)(y + k * count + p * LANES, F(broadcast)(scale) * v[p]));
   }
@@ -288,7 +288,7 @@ INLINE void F(decode_integers)(const F(panel_job) * c, int64_t unit, int64_t k, 
   const uint8_t *q = c->q + (unit * c->depth + k) * bits / 8;
   const float *scales = c->scales + unit * each;
   for (int i = 0; i < SEGMENT; i += LANES * 8 / bits, q += LANES) {
-    F(vec) v[4];
+    F(vec) v[MAX_MR];
     if (bits == 8) {
       F(bits) bytes = (F(load_bytes)(q) ^ (int32_t)c->flip) - (int32_t)c->flip;
       v[0] = __builtin_convertvector(bytes, F(vec)) - c->zeros[unit];
