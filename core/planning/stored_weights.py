@@ -28,7 +28,7 @@ from odt.kernels.native.stored_weights import (
     packed_dense,
     packed_dense_fits,
 )
-from odt.kernels.ops.fully_connected import OP as DENSE
+from odt.kernels.registry import find_operator
 from odt.kernels.rows.opdef import Array, Compiled, Kernel, Specs, TensorSpec
 
 TABLES = {"GATHER": ("x", "indices"), "EMBEDDING_LOOKUP": ("table", "ids")}  # operands
@@ -225,14 +225,16 @@ def _on_packed(
     name = call.arrays.get("w", "")
     if name not in decoders or list(call.arrays.values()).count(name) > 1:
         return None
+    dense = find_operator("FULLY_CONNECTED")
+    assert dense is not None
     kernels: tuple[Kernel, ...] = ()
-    if call.kernel is DENSE.forward:
+    if call.kernel is dense.forward:
         kernels = PACKED_DENSE, STORED_DENSE
-    elif call.kernel is DENSE.grads["x"]:
+    elif call.kernel is dense.grads["x"]:
         kernels = (STORED_GRAD_X,)
     if "rounded" in call.workspace:  # to bfloat16, from real numbers
         kernels = ()
-    attrs = StoredAttrs(decoders[name], call.specs["w"].shape, DENSE.name)
+    attrs = StoredAttrs(decoders[name], call.specs["w"].shape, dense.name)
     specs = {n: spec for n, spec in call.specs.items() if n not in call.workspace}
     specs["w"] = values[name].spec
     for kernel in kernels:
