@@ -205,5 +205,15 @@ def test_report_and_compare_runs(tmp_path: Path) -> None:
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "6 test samples" in page
     assert page.partition("Samples predicted right: ")[0].count("<figure") <= 2
+    odt.report(record, odt.DataSet(x, y), wrong=2)
+    assert (folder / "report.html").read_text(encoding="utf-8") == page
+    with pytest.raises(odt.OptionError, match="`y=`: must be left out with a DataSet"):
+        odt.report(folder, odt.DataSet(x, y), y)
     with pytest.raises(odt.OptionError, match="must be given together"):
         odt.report(folder, x)
+    with pytest.raises(odt.OptionError, match="must be given together"):
+        odt.report(folder, odt.DataSet(x))
+    # Where a run began counts as a difference.
+    recipe = folder / "recipe.toml"
+    recipe.write_text('checkpoint = "first.odt"\n' + recipe.read_text())
+    assert set(odt.compare_runs(tmp_path / "runs").differences) == {"checkpoint", "learning-rate"}

@@ -19,8 +19,9 @@ from odt.runs.page import table as html_table
 from odt.runs.run import Run, is_run, points, read_run
 from odt.text import duration, figure, table
 
-# Prefixes of keys that do not count as a difference: they change no result.
-IGNORED = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
+# Prefixes of keys that do not count as a difference: the table has a column for epochs, and the
+# others change what is written and shown, not how the model trains.
+IGNORED = ("epochs", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
 MAX_TEXT = 40  # characters of a value
 NUMBERS = (2, 3, 4, 5)  # columns of the table that are right-aligned
 
@@ -32,7 +33,8 @@ class RunComparison:
     Attributes:
         runs: the runs.
         metric: name of the compared value in logs; None for the value that each run monitored.
-        differences: options in which the recipes differ, by their names on the command line.
+        differences: options in which the recipes differ, by their names on the command line;
+            without those for the number of epochs, exports, logs and messages.
     """
 
     runs: tuple[Run, ...]

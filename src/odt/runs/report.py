@@ -6,6 +6,7 @@ from typing import Any
 from odt.core.recipe.option_values import check_whole
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.training.passes import Seen
+from odt.data.sources import DataSet
 from odt.errors import OdtError, OptionError
 from odt.models.model import Path
 from odt.runs.page import page
@@ -31,9 +32,9 @@ def report(
 
     Args:
         run: the folder of a run that `odt train` wrote, or is writing, or the run in it.
-        x: inputs (N, …) of test samples, as in `Trainer.evaluate`; None for the run's validation
-            samples.
-        y: targets (N, …) of the test samples.
+        x: inputs (N, …) of test samples, or a DataSet, as in `Trainer.evaluate`; None for the
+            run's validation samples.
+        y: targets (N, …) of the test samples; left out with a DataSet.
         wrong: number of most wrong samples to show.
         out: path of the page. Default: report.html in the folder of the run.
         progress: called after each batch with the number of samples done, and of all.
@@ -45,9 +46,12 @@ def report(
         OdtError: if the folder is not a run's, one of its files is damaged, or the page cannot be
             written.
         DataError: if the samples cannot be read or do not fit the model.
-        OptionError: if only one of `x` and `y` is given.
+        OptionError: if inputs or targets are given alone, or `y` with a DataSet.
     """
-    if (x is None) != (y is None):
+    if isinstance(x, DataSet) and y is not None:
+        raise OptionError("y", "must be left out with a DataSet", "both")
+    given = (x.x, x.y) if isinstance(x, DataSet) else (x, y)
+    if (given[0] is None) != (given[1] is None):
         raise OptionError("x, y", "must be given together", "one of them")
     check_whole("wrong", wrong, 0)
     record = run if isinstance(run, Run) else read_run(run)

@@ -43,7 +43,8 @@ class Run:
         record: state, versions and files of the run: content of run.json.
         rows: a mapping for each epoch, in order, with epoch, step, seconds, learning_rate, loss,
             metrics and, with val_ before their names, those of validation. The first is epoch 0,
-            before training, unless training was resumed.
+            before training, also if training was resumed in the folder. A run in a new folder that
+            continues from a checkpoint begins with the epoch after it.
     """
 
     path: Path
@@ -85,7 +86,7 @@ class Run:
 
     @property
     def monitor(self) -> str:
-        """Name of the value that selects the best epoch; loss without validation."""
+        """Name of the value that selects the best epoch; loss if the rows lack that value."""
         return monitored(str(self.record.get("monitor", "val_loss")), self.rows)
 
     @property

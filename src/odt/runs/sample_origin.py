@@ -1,5 +1,6 @@
 """Where the samples of a data file come from: their files, or the columns of a table."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.model.record import record_of
+from odt.data.sources import DataSet
 from odt.datasets.recorded_steps import parse_steps
 from odt.errors import OdtError
 from odt.kernels.rows.opdef import Array
@@ -103,7 +105,9 @@ class SampleOrigin:
 
 def origin_of(inputs: Any, size: int) -> SampleOrigin:
     """Returns the origin of inputs: those of a data file with a sidecar, or nothing."""
-    return SampleOrigin(read_sidecar(inputs) if isinstance(inputs, str) else None, size)
+    path = inputs.x if isinstance(inputs, DataSet) else inputs
+    has_path = isinstance(path, str | os.PathLike)
+    return SampleOrigin(read_sidecar(os.fspath(path)) if has_path else None, size)
 
 
 def _number(value: float) -> str:

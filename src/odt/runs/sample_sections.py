@@ -51,7 +51,8 @@ def sample_sections(
 
     Args:
         run: the run.
-        new_data: inputs and targets to evaluate on; None for the validation samples.
+        new_data: inputs and targets to evaluate on, or a DataSet and None; None for the validation
+            samples.
         most: number of samples that are shown.
         progress: called after each batch with the number of samples done, and of all.
 
