@@ -15,6 +15,7 @@ from odt.cli.main import main
 from odt.training import run_time
 from odt.training.boards import BOARDS, find_board
 from odt.training.run_time import RunSize, RunTime, measured_time
+from odt.training.session import process_nbytes
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 MNIST = GOLDEN / "mnist" / "model.circle"
@@ -41,6 +42,7 @@ def test_nothing_is_measured_for_a_board(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("odt.training.planning.measured_time", fail)
     forecast = odt.plan(RESNET, board="pi-4", **OPTIONS)
+    assert odt.plan(RESNET, board=BOARD, **OPTIONS).time == forecast.time
     assert forecast.limit == BOARD.ram
     assert forecast.process == BOARD.process + forecast.peak
     assert "Fits: peak about " in forecast.verdict
@@ -93,6 +95,10 @@ def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
         odt.plan(RESNET, board="esp32")
     with pytest.raises(odt.OptionError, match="`board=`: must be left out with `target=`"):
         odt.plan(RESNET, board="pi-4", target="generic")
+    with pytest.raises(odt.OptionError, match="must be a Board, or a name or path, but got 4"):
+        odt.plan(RESNET, board=4)  # type: ignore[arg-type]
+    with pytest.raises(odt.OptionError, match="Board: dense must be a number above 0"):
+        odt.plan(RESNET, board=replace(BOARD, dense=0))
     path = tmp_path / "board.json"
     path.write_text("rates")
     with pytest.raises(odt.ModelError, match=r"board\.json: must be JSON of `odt benchmark-board`"):
@@ -111,6 +117,9 @@ def test_a_measured_row_foretells_steps_of_this_machine(
     board = find_board(path)
     assert (board.name, board.basis) == ("here", "measured")
     assert json.loads(str(board)) == json.loads(path.read_text())
+    # Of a new process: not of this one, which has run tests and imported more.
+    assert board.start < time.process_time()
+    assert board.process < process_nbytes()
     options: dict[str, Any] = {"batch_size": 16, "workers": 1, "loss": "categorical_crossentropy"}
     for model in (RESNET, MNIST):
         alone = row(tmp_path, **asdict(replace(board, threads=1)))

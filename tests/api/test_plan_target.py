@@ -20,7 +20,8 @@ def test_a_plan_for_a_target_has_the_memory_of_the_program(tmp_path: Path) -> No
     program = odt.compile(MODEL, tmp_path / "c", target="microcontroller", **options)
     assert (plan.arenas, plan.optimizer) == (program.arena, program.optimizer)
     # The program counts the micro-batches before, too.
-    assert plan.peak == program.memory - 8
+    assert plan.peak == plan.allocated == program.memory - 8
+    assert (plan.data, plan.overhead, plan.dequantized) == (0, 0, 0)
     assert "of static memory" in str(plan)
     assert "CONV_2D" in plan.calls()
 

@@ -44,11 +44,12 @@ class Forecast:
         arena: arenas of all workers together; validation uses the same arenas.
         separate: bytes of the values in them without reuse of memory and blocks of gradients.
         constants: pages of the mapped model that are in use at a time: weights that do not train.
-        data: pages of mapped data files, and the samples of a whole batch if steps are short.
-        overhead: Python objects and libraries.
+        data: pages of mapped data files, and the samples of a whole batch if steps are short; 0
+            for a C program.
+        overhead: Python objects and libraries; 0 for a C program.
         packed: weights that are packed once in a step.
         dequantized: values of the weights that train as read from a file that stores them in
-            another type; those of other files are mapped.
+            another type; those of other files are mapped; 0 for a C program.
         averages: moving averages of the weights, which begin as copies.
         frozen: arenas that compute a cached frozen part, in the first epoch only.
         cache: values of the frozen part, if cached in memory, and copies of the best weights.
@@ -154,6 +155,13 @@ def forecast(
         for c in computations
     ]
     running, memory = steps[0].at(size)
+    target = other_target()
+    data = overhead = dequantized = 0  # a C program has neither files nor Python
+    if target is None:
+        batch = sum(spec.nbytes for spec in steps[0].mode.batch_arrays.values())
+        data = DATA_PAGES + schedule.workers * _read_at_once(runs) + batch
+        overhead = _overhead(runs, schedule, entry_nbytes(schedule, searched=searched))
+        dequantized = sum(_own_memory(plan, name) for name in gradients)
     return Forecast(
         plans,
         schedule,
@@ -166,15 +174,13 @@ def forecast(
         arena=schedule.workers * max(each.arena_nbytes for each in steps),
         separate=schedule.workers * separate_nbytes(plan),
         constants=_constants(runs),
-        data=DATA_PAGES
-        + schedule.workers * _read_at_once(runs)
-        + sum(spec.nbytes for spec in steps[0].mode.batch_arrays.values()),
-        overhead=_overhead(runs, schedule, entry_nbytes(schedule, searched=searched)),
+        data=data,
+        overhead=overhead,
         packed=steps[0].packed_nbytes,
-        dequantized=sum(_own_memory(plan, name) for name in gradients),
+        dequantized=dequantized,
         averages=averages,
         frozen=frozen,
-        target=other_target(),
+        target=target,
     )
 
 

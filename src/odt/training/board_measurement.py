@@ -3,6 +3,8 @@
 import math
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +16,7 @@ from odt.core.planning.cost import Rates
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.schedule import available_cores, on_cores
 from odt.dataclass import dataclass
+from odt.errors import OdtError
 from odt.kernels.native.library import is_available, kernels_in_use
 from odt.kernels.rows.opdef import Arithmetic
 from odt.models.creation import new_model
@@ -21,21 +24,35 @@ from odt.models.model import Model
 from odt.training.board_times import run_seconds
 from odt.training.boards import MEASURED, Board
 from odt.training.run_time import RunSize, measured_time
-from odt.training.session import process_nbytes
 from odt.training.trainer import Trainer
+
+# What a process imports before it trains, and then its seconds and bytes. This process may have
+# computed and imported anything before.
+PROCESS = """
+import time
+from importlib import import_module
+from odt.training import session, trainer
+for name in ("numpy.random", *session.COUNTED):
+    import_module(name)
+print(time.thread_time(), session.process_nbytes())
+"""
 
 
 def benchmark_board(name: str = "") -> Board:
-    """Measures the rates of this machine in a few seconds: a row for `plan(board=…)`.
+    """Measures the rates of this machine in a few seconds: a board for `plan(board=…)`.
 
     Small networks train on one thread, and the rates are those with which their estimated time is
     the measured one. The time is that of the processor, which other processes do not lengthen.
+    Start and size of a process are measured in a new process. `str` of the board is the file that
+    `odt benchmark-board` writes.
 
     Args:
         name: name of the board; that of the machine if left out.
+
+    Raises:
+        OdtError: if no new process of Python can be started.
     """
-    process = process_nbytes()
-    imports = time.thread_time()  # since Python began, without the threads of NumPy
+    imports, process = _new_process()
     short = _measured(_dense((16,)), 16)
     long = _measured(_dense((16,) * 12), 16)
     calls = len(long.calls) - len(short.calls)
@@ -124,6 +141,17 @@ def _measured(network: Model, batch: int) -> _Step:
         core = trainer.session.build()
         memory = core.memory()
         return _Step(core.plan, memory.parameters + memory.slots, run.step, run.start)
+
+
+def _new_process() -> tuple[float, int]:
+    """Returns seconds and bytes of a new process that has imported what training needs."""
+    command = [sys.executable, "-c", PROCESS]
+    try:
+        done = subprocess.run(command, text=True, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise OdtError(f"benchmark_board: must start a new process of Python, but got: {e}") from e
+    seconds, nbytes = done.stdout.split()
+    return float(seconds), int(nbytes)
 
 
 def _memory() -> float:

@@ -111,13 +111,20 @@ BOARDS: Mapping[str, Board] = {
 }
 
 
-def find_board(board: Path) -> Board:
+def find_board(board: Board | Path) -> Board:
     """Returns a board by its name, or from a file that `odt benchmark-board` wrote.
 
+    Args:
+        board: the name, the path of the file, or a board, whose values are checked.
+
     Raises:
-        OptionError: if there is neither, or the file has other fields.
+        OptionError: if there is neither, or a field is missing or has an invalid value.
         ModelError: if the file is not JSON.
     """
+    if isinstance(board, Board):
+        return _board_of("Board", asdict(board))
+    if not isinstance(board, str | bytes | os.PathLike):
+        raise OptionError("board", "must be a Board, or a name or path", board)
     name = os.fspath(board)
     if isinstance(name, str) and name in BOARDS:
         return BOARDS[name]

@@ -114,9 +114,11 @@ def check(
 ) -> CheckResult:
     """Checks before a long run whether a model can be trained.
 
-    One batch of at most 8 samples is tested in float64: the loss must be finite, every weight that
-    trains must have a finite, nonzero gradient that agrees with finite differences, and one step
-    must lower the loss.
+    One batch of at most 8 samples is tested in float64: the loss must be finite; the gradient of
+    every tensor that trains must be finite, and not zero as a whole unless the loss does not depend
+    on the tensor; the derivatives by 8 weights, drawn with `seed`, must agree with finite
+    differences; and one step must lower the loss. Slow models are tested with fewer samples and
+    weights, then in float32.
 
     Args:
         model: a model or the path of its file.

@@ -1,6 +1,5 @@
 """Forecast of the memory and the time of training."""
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, field, fields, replace
@@ -94,7 +93,10 @@ class MemoryForecast:
     """Memory that training needs, in bytes.
 
     Attributes:
-        peak: peak memory of training, the sum of the parts below, without Python and its modules.
+        peak: peak memory of training, without Python and its modules. Weights are first copied
+            from the file; the peak is that of the larger of this phase and training, and usually
+            the sum of the parts below. For a C program, it is the program's static memory, which
+            `allocated` is, too.
         process: peak memory of the whole process, with Python and the modules that it has imported;
             0 for a C program.
         limit: bytes that the process may use; None for no limit.
@@ -106,11 +108,13 @@ class MemoryForecast:
         arenas: activations, their gradients and workspace of all workers.
         micro_batch: samples that a worker computes at once.
         workers: number of worker threads.
-        constants: weights that do not train, in the mapped model file.
-        data: pages of the mapped data files; more without a budget.
-        overhead: Python objects and libraries, estimated.
+        constants: weights that do not train, in the mapped model file; not part of the peak of a
+            C program.
+        data: pages of the mapped data files; more without a budget; 0 for a C program.
+        overhead: Python objects and libraries, estimated; 0 for a C program.
         packed: weights in the layout of the kernels, packed once in a step.
-        dequantized: first values of the weights that the file stores in another type.
+        dequantized: first values of the weights that the file stores in another type; 0 for a C
+            program.
         frozen: arenas of the frozen layers that `cache_frozen` caches, in the first epoch only.
         cache: values that `cache_frozen` keeps in memory, outputs of a teacher or for metrics, and
             the copy of `keep_best`.
@@ -144,7 +148,7 @@ class MemoryForecast:
 
     @property
     def allocated(self) -> int:
-        """Bytes that are allocated for training, without those of data, files and Python."""
+        """Sum of parameters, optimizer, gradients, arenas and packed, which each step uses."""
         return self.parameters + self.optimizer + self.gradients + self.arenas + self.packed
 
     def __str__(self) -> str:
@@ -254,14 +258,15 @@ def plan(
     validation_split: float = 0.0,
     patience: int | None = None,
     data_length: int | None = None,
-    board: Path | None = None,
+    board: Board | Path | None = None,
     target: str | None = None,
     **options: Any,
 ) -> MemoryForecast:
     """Plans the memory of training, and the time of a run whose number of samples is known.
 
-    The time follows from steps that run here for at most 2 seconds. Without samples, no memory is
-    allocated.
+    The time follows from steps that run here for at most 2 seconds, on random samples if only
+    `data_length` is given; their memory is allocated meanwhile. Nothing runs and no memory of
+    training is allocated with `board` or `target`, or without both `x` and `data_length`.
 
     Args:
         model: a model or the path of its file.
@@ -273,9 +278,9 @@ def plan(
         data_length: number of samples, for training and validation together; with `x`, only its
             first samples are used. `cache_frozen`, a teacher and metrics such as AUC need this
             number for the memory.
-        board: name of a board, such as "pi-4", or a file of `benchmark_board`: memory and time are
-            those on it, from its rates, and nothing is measured here. The kernels are those of this
-            machine. docs/memory.md lists the boards.
+        board: name of a board, such as "pi-4", a file of `odt benchmark-board`, or a Board: memory
+            and time are those on it, from its rates, and nothing is measured here. The kernels are
+            those of this machine. docs/memory.md lists the boards.
         target: machine of a C program, as in `compile`, whose static memory is planned; None for a
             process on this machine.
         options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;
@@ -293,9 +298,9 @@ def plan(
     check_option(PLAN_OPTIONS["data_length"], data_length)
     run = _Run(x, y, data_length, epochs, validation_split, patience is not None)
     if board is not None:
-        if target is not None:
-            raise OptionError("board", "must be left out with `target=`", os.fspath(board))
         there = find_board(board)
+        if target is not None:
+            raise OptionError("board", "must be left out with `target=`", there.name)
         with in_process_of(there.process), on_cores(there.threads):
             return _forecast(model, run, options, there)
     if target is None:
