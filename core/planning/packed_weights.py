@@ -24,9 +24,15 @@ def packed_spec(plan: Plan, call: Call) -> TensorSpec | None:
 
 
 def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
-    """Returns the specs of the packed weights by name, those of the fewest results first."""
+    """Returns the specs of the packed weights by name, those of the fewest results first.
+
+    A weight that calls read in several layouts is left out: a filter of an ordinary and of a
+    grouped convolution, say, or of two sizes of images of which one is rounded to bfloat16.
+    """
     specs: dict[str, TensorSpec] = {}
     results: dict[str, int] = {}
+    layouts: dict[str, object] = {}
+    several: set[str] = set()
     forward = plan.entries[: plan.forward_entries]
     for call in (entry for entry in forward if isinstance(entry, Call)):
         spec = packed_spec(plan, call)
@@ -34,8 +40,11 @@ def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
             name, y = plan.root(call.arrays["w"]), call.specs["y"]
             results[name] = y.size // y.shape[-1] + results.get(name, 0)
             specs[name] = spec
+            layout = spec, call.compiled, call.attrs, call.specs["x"].shape[1:]
+            if layouts.setdefault(name, layout) != layout:
+                several.add(name)
     packed, values = {}, 0
-    for name in sorted(specs, key=lambda n: results[n]):
+    for name in sorted(specs.keys() - several, key=lambda n: results[n]):
         values += specs[name].size
         if results[name] > RESULTS or values > MAX_VALUES:
             break

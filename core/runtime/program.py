@@ -302,9 +302,13 @@ class Program:
 
     def packing(self) -> list[Calls]:
         """Returns the calls that pack weights, which are before the first run of a step."""
-        calls = []
+        calls, packed = [], set()
         for entry in self.plan.entries[: self.plan.forward_entries]:
-            if isinstance(entry, Call) and self._panel(entry) is not None:
+            if not isinstance(entry, Call):
+                continue
+            panel = self._panel(entry)
+            if panel is not None and id(panel) not in packed:  # several calls may read it
+                packed.add(id(panel))
                 arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
                 call = self._bind_call(entry, arrays, {}, packing=PACKS)
                 assert isinstance(call, Calls), "weights are packed for compiled calls"
@@ -316,8 +320,10 @@ class Program:
         if not self._packed:
             return None
         name = self.plan.root(call.arrays.get("w", ""))
-        packs = name in self._packed and packed_spec(self.plan, call) is not None
-        return self._packed[name] if packs else None
+        panel, spec = self._packed.get(name), packed_spec(self.plan, call)
+        if panel is None or spec is None or (spec.shape, spec.dtype) != (panel.shape, panel.dtype):
+            return None  # a short batch may need another layout
+        return panel
 
     def _bind_call(
         self, call: Call, arrays: dict[str, Array], extra: Mapping[str, Any], packing: str = PACKED

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="no compiled kernels"
 
 
 def network(positions: int = 6) -> Graph:
-    """Makes layers that pack their weights, some with few filters, and one used twice."""
+    """Makes layers that pack their weights, some with few filters, and two used twice.
+
+    The second is a filter of 4 channels, of all and of groups of them, which differ in layout.
+    """
     net = Net(np.float32)
     side = positions
     x = net.input(1, side, side, 16)
@@ -30,6 +33,10 @@ def network(positions: int = 6) -> Graph:
         to = (1, side, side, shape[0])
         x = net.add("CONV_2D", inputs, to, fused_activation_function=RELU)
     w = net.weight(32, 1, 1, 32)
+    for _ in range(2):
+        x = net.add("CONV_2D", (x, w), (1, side, side, 32), stride_w=1, stride_h=1)
+    x = net.add("CONV_2D", (x, net.weight(4, 1, 1, 32)), (1, side, side, 4), stride_w=1, stride_h=1)
+    w = net.weight(32, 1, 1, 4)
     for _ in range(2):
         x = net.add("CONV_2D", (x, w), (1, side, side, 32), stride_w=1, stride_h=1)
     x = net.add("RESHAPE", (x, net.constant([-1, 32], np.int32)), (side * side, 32))
