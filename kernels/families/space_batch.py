@@ -83,7 +83,7 @@ def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Arra
     for number, offsets in enumerate(product(*map(range, attrs.block))):
         space_index = [*lead, slice(None)]
         batch_index = [*lead, slice(number * n, (number + 1) * n)]
-        # The block has the first of these axes; those after them are copied whole.
+        # The block covers the first of these axes; those after them are copied whole.
         axes = zip(attrs.block, attrs.edges, offsets, sizes, counts, strict=False)
         for side, (before, _), offset, size, count in axes:
             first = max(-((offset - before) // side), 0)

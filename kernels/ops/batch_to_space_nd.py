@@ -26,13 +26,18 @@ def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
     images = x.shape[attrs.axis]
-    # The block has the first of x's axes after `axis`; the others stay as they are.
+    # The block covers the first axes of x after `axis`; the others stay as they are.
     axes = zip(x.shape[attrs.axis + 1 :], attrs.block, attrs.edges, strict=False)
     sizes = [n * b - lo - hi for n, b, (lo, hi) in axes]
-    if images % larger or min(sizes, default=1) < 1:
+    if images % larger:
         raise ShapeError(
-            f"block must divide x's first axis, and crops leave something, but got {attrs.block}, "
-            f"{attrs.edges}, x {x}"
+            f"the product of block must divide x's first axis, {images}, but got {larger}, of "
+            f"{attrs.block}"
+        )
+    if min(sizes, default=1) < 1:
+        raise ShapeError(
+            f"crops must leave at least 1 of each axis, but got {attrs.edges}, block "
+            f"{attrs.block}, x {x}"
         )
     return resized(attrs, x, images // larger, sizes)
 

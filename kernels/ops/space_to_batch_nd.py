@@ -25,12 +25,13 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
-    # The block has the first of x's axes after `axis`; the others stay as they are.
+    # The block covers the first axes of x after `axis`; the others stay as they are.
     axes = zip(x.shape[attrs.axis + 1 :], attrs.edges, strict=False)
     sizes = [n + lo + hi for n, (lo, hi) in axes]
     if any(n % b for n, b in zip(sizes, attrs.block, strict=True)):
         raise ShapeError(
-            f"block must divide the padded axes {tuple(sizes)}, but got {attrs.block}, x {x}"
+            f"each entry of block must divide its padded axis of {tuple(sizes)}, but got "
+            f"{attrs.block}, x {x}"
         )
     space = [n // b for n, b in zip(sizes, attrs.block, strict=True)]
     return resized(attrs, x, x.shape[attrs.axis] * larger, space)

@@ -32,7 +32,7 @@ INFO = OpInfo(
     ),
     large=Sample("large", {"x": (16, 32, 32, 32)}, {}, blocks((2, 2), (1, 1), NONE), mixes=True),
     refusals=(
-        Refusal("leave something", {"x": (3, 2, 2, 1)}, {}, blocks((2, 2), NONE, NONE)),
-        Refusal("leave something", {"x": (4, 1, 2, 1)}, {}, blocks((2, 2), (1, 1), NONE)),
+        Refusal("axis, 6, but got 4", {"x": (6, 2, 2, 1)}, {}, blocks((2, 2), NONE, NONE)),
+        Refusal("crops must leave", {"x": (4, 1, 2, 1)}, {}, blocks((2, 2), (1, 1), NONE)),
     ),
 )

@@ -35,7 +35,7 @@ INFO = OpInfo(
     ),
     large=Sample("large", {"x": (4, 62, 64, 32)}, {}, blocks((2, 2), (1, 1), NONE), mixes=True),
     refusals=(
-        Refusal("must divide the padded", {"x": (1, 3, 3, 1)}, {}, blocks((2, 2), NONE, NONE)),
+        Refusal("must divide its padded axis", {"x": (1, 3, 3, 1)}, {}, blocks((2, 2), NONE, NONE)),
         Refusal("two for each axis", {"x": (1, 3, 3, 1)}, {}, blocks((2, 2), NONE)),
         Refusal("1 or more", {"x": (1, 3, 3, 1)}, {}, blocks((0, 2), NONE, NONE)),
     ),
