@@ -338,7 +338,9 @@ class _Parser:
         elif kind == INT:
             value = message.get("i", 0)
         elif kind == INTS:
-            value = tuple(message.get("ints", []))
+            numbers = self.reader.numbers(message.get("ints", []))
+            self.reader.count(len(numbers))
+            value = tuple(numbers.tolist())
         elif kind == GRAPH_VALUE and has_bodies and "g" in message:
             value = self._body(message["g"], origin)
         return name, value
@@ -346,8 +348,6 @@ class _Parser:
     def _floats(self, spans: list[Span]) -> tuple[float, ...]:
         """Returns the numbers whose bytes are at some places, one after the other."""
         data = b"".join(bytes(self.data[s.offset : s.end]) for s in spans)
-        if len(data) % 4:
-            raise ProtobufError(f"floats must have 4 bytes each, but got {len(data)} in all")
         return tuple(np.frombuffer(data, "<f4").tolist())
 
     def _text(self, span: Span) -> str:

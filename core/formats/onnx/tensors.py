@@ -3,10 +3,11 @@
 import math
 import os
 import stat
+from collections.abc import Sequence
 
 import numpy as np
 
-from odt.core.formats.protobuf import INT64, Message, MessageReader, ProtobufError, Span
+from odt.core.formats.protobuf import Message, MessageReader, ProtobufError, Span
 from odt.core.model.graph import MAX_AXES, MAX_BYTES
 from odt.core.model.model import ExternalSpan
 from odt.core.storage.mapped_files import map_or_read
@@ -61,6 +62,7 @@ NUMPY = frozenset(
     )
 )
 EXTERNAL = 1  # TensorProto.DataLocation
+MAX_DIGITS = 19  # of an offset of 63 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,14 @@ def dtype_of(code: int) -> np.dtype[np.generic]:
     return np.dtype(name) if name in NUMPY else np.dtype([(name.upper(), "V1")])
 
 
-def checked_shape(dims: list[int], what: str = "dims") -> tuple[int, ...]:
+def checked_shape(dims: Sequence[int] | Array, what: str = "dims") -> tuple[int, ...]:
     """Returns a shape; raises ProtobufError if it has too many axes or an axis below 0."""
     if len(dims) > MAX_AXES or min(dims, default=0) < 0:
         raise ProtobufError(
             f"{what} must have at most {MAX_AXES} entries, none below 0, "
-            f"but got {len(dims)}: {dims[:8]}"
+            f"but got {len(dims)}: {[*map(int, dims[:8])]}"
         )
-    return tuple(dims)
+    return tuple(map(int, dims))
 
 
 def checked_spec(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> TensorSpec:
@@ -143,7 +145,7 @@ class ExternalFiles:
 
     def _number(self, texts: dict[str, str], key: str, default: int) -> int:
         text = texts.get(key, str(default))
-        if not (text.isascii() and text.isdigit()) or len(text) > len(str(INT64)):
+        if not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
             raise ProtobufError(f"{key} of external data must be a number, but got {text[:40]!r}")
         return int(text)
 
@@ -191,7 +193,7 @@ def read_tensor(reader: MessageReader, message: Message, files: ExternalFiles) -
         ProtobufError: if its values do not have its type and shape.
     """
     dtype = dtype_of(message.get("data_type", 0))
-    shape = checked_shape(message.get("dims", []))
+    shape = checked_shape(reader.numbers(message.get("dims", [])))
     spec = checked_spec(shape, dtype)
     if "segment" in message:
         raise ProtobufError("a tensor must not be in segments, but got one")
@@ -246,9 +248,9 @@ def _numbers(reader: MessageReader, message: Message, spec: TensorSpec) -> Array
         if len(joined) != spec.nbytes:
             raise ProtobufError(f"{spec} must have {spec.nbytes} bytes, but got {len(joined)}")
         return np.frombuffer(joined, kind.newbyteorder("<")).astype(kind).reshape(spec.shape)
-    if len(values) != spec.size:
-        raise ProtobufError(f"{spec} must have {spec.size} values, but got {len(values)}")
-    numbers = np.array(values, np.int64)
+    numbers = reader.numbers(values)
+    if len(numbers) != spec.size:
+        raise ProtobufError(f"{spec} must have {spec.size} values, but got {len(numbers)}")
     if kind == np.float16:
         return numbers.astype(np.uint16).view(np.float16).reshape(spec.shape)
     return numbers.astype(kind).reshape(spec.shape)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.formats.flatbuffer.operator_options import default_options
-from odt.core.formats.protobuf import BYTES, MessageReader, ProtobufError, Span, read_fields
+from odt.core.formats.protobuf import BYTES, ProtobufError, Span, read_fields, read_packed
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
@@ -220,6 +220,6 @@ def _list(content: bytes) -> tuple[int, ...]:
     if not isinstance(packed, bytes):
         return ()
     try:
-        return tuple(MessageReader(memoryview(packed)).numbers(Span(0, len(packed))))
+        return tuple(read_packed(memoryview(packed), Span(0, len(packed))).tolist())
     except ProtobufError:
         return ()

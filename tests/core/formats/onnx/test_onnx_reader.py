@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.onnx_files import OnnxFile, message, mlp, tensor, value
+from support.onnx_files import OnnxFile, message, mlp, tensor, value, varint
 
+from odt.core.formats import protobuf
 from odt.core.formats.reader import read_model
 from odt.core.model.graph import Tensor
 from odt.errors import ModelError, OptionError
@@ -145,6 +146,21 @@ def test_broken_rules_are_named(tmp_path: Path, change: str, words: str) -> None
     path.write_bytes(_with(change))
     with pytest.raises(ModelError, match=words.replace("(", r"\(").replace("):", r"\):")):
         read_model(path)
+
+
+def test_packed_values_of_tensors_are_no_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protobuf, "MAX_FIELDS", 100)
+    values, file = np.arange(-64, 64), OnnxFile()
+    packed = b"".join(map(varint, values.tolist()))
+    file.initializers.append(message((1, 128), (2, 3), (5, packed), (8, "v")))  # int8
+    (found,) = constants(file.write(tmp_path / "m")).values()
+    np.testing.assert_array_equal(found.data, values.astype(np.int8))
+    numbers = message((1, "axes"), (8, packed), (20, 7))
+    file.nodes.append(message((1, "v"), (2, "y"), (4, "Relu"), (5, numbers)))
+    with pytest.raises(ModelError, match="at most 100 fields and numbers in attributes"):
+        read_model(file.write(tmp_path / "m"))
 
 
 def test_signatures_are_refused(tmp_path: Path) -> None:
