@@ -19,6 +19,8 @@ from odt.kernels.rows.opdef import Array, Compiled, Kernel, OpDef, Options, Spec
 
 @dataclass(frozen=True, slots=True)
 class DequantizeAttrs:
+    """Scale and zero point of x."""
+
     scale: float
     zero: int
 

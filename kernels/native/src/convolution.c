@@ -4,6 +4,8 @@
    bias, clamp or ReLU mask as an epilogue in registers: forward pass and input gradient.
    filter_sums: dw = Σ dy window(x) and db = Σ dy: filter and bias gradient. */
 
+#include <string.h>
+
 #include "loops.h"
 #include "window_blocks.h"
 

@@ -7,6 +7,8 @@
    Taps are computed in grids of at most 3 columns, or, if results lie side by side as their windows
    do, in strips of results that share what they read. */
 
+#include <string.h>
+
 #include "loops.h"
 #include "window_blocks.h"
 

@@ -7,6 +7,8 @@
    further in the groups of its channels. The sums of a rotation belong to these units: they are
    rotated back after all taps. So no vector is shuffled for a product. */
 
+#include <string.h>
+
 #include "loops.h"
 #include "window_blocks.h"
 

@@ -2,6 +2,7 @@
    several windows if the channels are few. */
 
 #include <math.h>
+#include <string.h>
 
 #include "window_blocks.h"
 

@@ -4,8 +4,6 @@
 #ifndef WINDOW_BLOCKS_H
 #define WINDOW_BLOCKS_H
 
-#include <string.h>
-
 #include "target.h"
 #include "team.h"
 
@@ -15,7 +13,8 @@ typedef struct {
 } window_span;
 
 /* Returns the span that begins with result `first`: results whose windows have the same taps
-   inside, which is from 0 to size − 1. Result k has its taps at start + k · stride + taps. */
+   inside, which is from 0 to size − 1. Result k has its taps at start + k · stride + taps; taps
+   ascend, and stride is above 0. */
 static LEAF window_span span_from(int64_t first, int64_t end, int64_t start, int64_t stride,
                                   const int64_t *taps, int64_t count, int64_t size) {
   int64_t at = start + first * stride, a = 0, b = count;
@@ -30,7 +29,8 @@ static LEAF window_span span_from(int64_t first, int64_t end, int64_t start, int
 /* The block at hand, and what is left of a part's rows of all images and of its columns. */
 typedef struct {
   int64_t next_row, end_row, first_col, end_col, band_end;
-  int64_t image, images, index; /* of the next result of the block */
+  int64_t image, images; /* of the band */
+  int64_t index;         /* of the next result of the block */
   window_span row, col;
   int64_t band; /* about so many results are a band: rows of one image, or whole images */
 } walk_cursor;
@@ -75,7 +75,8 @@ static inline walk_cursor band_blocks(const walk_cursor *at) {
   return blocks;
 }
 
-/* The offset of the first result of the band at hand, of whole rows, and the number of results. */
+/* The offset of the first result of the band at hand, of whole rows, and the number of results.
+   Valid after next_band until the first block of the band. */
 static inline int64_t band_start(const window_walk *g, const walk_cursor *at) {
   return at->image * g->out_image + at->row.end * g->out_row;
 }
@@ -165,7 +166,7 @@ typedef struct {
 } value_list;
 
 /* Lists the values if there are few and the depth is so small that a loop for it costs more than
-   its products; else returns 0. w_step: as for taps_inside. */
+   its products; else returns 0. w_step: the `step` of taps_inside. */
 static inline int list_values(const tap_loops *t, int64_t w_step, value_list *list) {
   list->count = 0;
   if (t->depth >= 16 || t->rows * t->cols < 2 || t->rows * t->cols * t->depth > LISTED) return 0;
