@@ -14,7 +14,7 @@ from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 
 FLOAT32 = np.dtype(np.float32)
-OTHER_FORMS = ("fused_activation_function", "weights_format")  # options of FULLY_CONNECTED
+OTHER_FORMS = ("fused_activation_function", "weights_format")  # options that other layers have
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +45,45 @@ def class_head(graph: Graph, *, logits: bool = False) -> ClassHead:
 
     Args:
         graph: as in the file, with float32 weights; all operators are supported.
-        logits: whether SOFTMAX may be absent.
+        logits: whether SOFTMAX may be absent, as in ONNX files.
 
     Raises:
-        UnsupportedError: if the model has another end than FULLY_CONNECTED and SOFTMAX, several
-            outputs, or weights that other operators read too.
+        UnsupportedError: if the model has several outputs, another end than FULLY_CONNECTED and
+            SOFTMAX, an activation before SOFTMAX, weights that are no float32 constants, or
+            weights or logits that other operators read too.
     """
     if len(graph.outputs) != 1:
-        raise _unsupported(graph, f"{len(graph.outputs)} outputs")
+        raise _unsupported(graph, f"{len(graph.outputs)} outputs", logits)
     (y,) = graph.outputs
     last = producer(graph, y)
     has_softmax = last is not None and last.op == "SOFTMAX"
     if not (has_softmax or logits):
-        raise _unsupported(graph, last.op if last else "an input")
+        raise _unsupported(graph, last.op if last else "an input", logits)
     before = last.inputs[0] if last is not None and has_softmax else y
     total = before_rounding(graph, before)
     layer, bias = _layer(graph, total)
     if layer is None or layer.op != "FULLY_CONNECTED":
         where = "before SOFTMAX" if has_softmax else "at the end"
-        raise _unsupported(graph, f"{layer.op if layer else 'an input'} {where}")
+        raise _unsupported(graph, f"{layer.op if layer else 'an input'} {where}", logits)
     features, weights = layer.inputs[:2]
     constants = [i for i in (weights, bias) if i != ABSENT]
     results = {total, layer.outputs[0]}
     uses = [i for node in graph.nodes for i in node.inputs if i in (*constants, *results)]
     reads_of_head = len(constants) + len(results) - (not has_softmax)  # each is read once
-    are_float = all(
+    layers = [n for n in graph.nodes if results.intersection(n.outputs)]
+    if any(n.options.get(name) for n in layers for name in OTHER_FORMS):
+        raise _unsupported(graph, "an activation or shuffled weights in it", logits)
+    if not all(
         graph.tensors[i].data is not None and graph.tensors[i].spec.dtype == FLOAT32
         for i in constants
-    )
-    if (
-        not are_float
-        or len(uses) != reads_of_head
-        or any(layer.options.get(n) for n in OTHER_FORMS)
     ):
-        raise _unsupported(graph, "a FULLY_CONNECTED with other weights or an activation")
+        raise _unsupported(graph, "weights that are no float32 constants", logits)
+    if len(uses) != reads_of_head:
+        raise _unsupported(graph, "weights or logits that other operators read", logits)
     classes, width = graph.tensors[weights].spec.shape
     outputs = tuple(dict.fromkeys((total, before, *layer.outputs, y)))
-    operators = {n.origin for n in graph.nodes if results.intersection(n.outputs)}
-    return ClassHead(tuple(sorted(operators)), features, weights, bias, outputs, classes, width)
+    operators = sorted({n.origin for n in layers})
+    return ClassHead(tuple(operators), features, weights, bias, outputs, classes, width)
 
 
 def _layer(graph: Graph, total: int) -> tuple[Node | None, int]:
@@ -118,9 +119,12 @@ def frozen_hash(graph: Graph, head: ClassHead) -> str:
     return whole_hash(replace(graph, tensors=tensors, nodes=nodes, outputs=(head.features,)))
 
 
-def _unsupported(graph: Graph, actual: str) -> UnsupportedError:
+def _unsupported(graph: Graph, actual: str, logits: bool) -> UnsupportedError:
+    softmax, first = "SOFTMAX", ""
+    if logits:
+        softmax, first = "perhaps SOFTMAX", "Convert it first with `Model.save()`. "
     return UnsupportedError(
-        f"{graph.name}: must be a classifier that ends in FULLY_CONNECTED and SOFTMAX, with "
-        f"weights of its own, but got {actual}. `replace_head` gives a model such an end; it loses "
-        "its classes, which must be trained again with the new ones."
+        f"{graph.name}: must be a classifier that ends in FULLY_CONNECTED and {softmax}, with "
+        f"weights of its own, but got {actual}. {first}`replace_head` gives a model such an end; "
+        "it loses its classes, which must be trained again with the new ones."
     )

@@ -135,6 +135,25 @@ def test_other_models_are_refused(tmp_path: Path) -> None:
         class_head(lower_model(read_model(str(tmp_path / "m.circle"))).graph)
 
 
+@pytest.mark.parametrize("activated", ["FULLY_CONNECTED", "ADD"])
+def test_an_activation_before_softmax_is_refused(activated: str, tmp_path: Path) -> None:
+    """Scores of the head alone would be without it, wherever it is fused."""
+    builder = ModelBuilder("circle", seed=0)
+    x, w = builder.add_input((1, 4)), builder.add_weight((3, 4), 4, "w")
+    b = builder.add_constant(np.array([1, -9, 1], np.float32), "b")
+    relu = {name: int(name == activated) for name in ("FULLY_CONNECTED", "ADD")}
+    y = builder.add_operator(
+        "FULLY_CONNECTED", (x, w), (1, 3), fused_activation_function=relu["FULLY_CONNECTED"]
+    )
+    y = builder.add_operator("ADD", (y, b), (1, 3), fused_activation_function=relu["ADD"])
+    builder.write(tmp_path / "m.circle", builder.add_operator("SOFTMAX", (y,), (1, 3), beta=1.0))
+    graph = lower_model(read_model(str(tmp_path / "m.circle"))).graph
+    with pytest.raises(UnsupportedError, match=r"SOFTMAX, .* but got an activation .* `replace_he"):
+        class_head(graph)
+    with pytest.raises(UnsupportedError, match=r"perhaps SOFTMAX, .* activation .* Convert it fi"):
+        class_head(graph, logits=True)
+
+
 @pytest.mark.parametrize("form", ["float16", "int8 weights", "int4 weights", "int8", "int16x8"])
 def test_weights_keep_the_type_of_the_file(form: str, tmp_path: Path) -> None:
     """Old rows keep their integers, also two in a byte; new ones stand for 0."""
