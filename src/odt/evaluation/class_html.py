@@ -9,8 +9,8 @@ from odt.errors import one_line
 from odt.kernels.rows.opdef import Array
 
 MAX_CLASSES = 30  # of a matrix that is shown whole
-MAX_NAME = 24  # characters of a name
-CORNER = "true \\ predicted"
+MAX_NAME = 24  # characters of a class name in tables
+CORNER = "true \\ predicted"  # of a confusion matrix
 
 
 def confusion(matrix: Array, classes: Sequence[str], pairs: str) -> str:
@@ -19,7 +19,8 @@ def confusion(matrix: Array, classes: Sequence[str], pairs: str) -> str:
     Args:
         matrix: number of samples by true class (rows) and predicted class (columns) (C, C).
         classes: names of the classes.
-        pairs: the pairs that are confused most often, as text: shown for many classes.
+        pairs: text that is shown instead of the matrix if there are more than MAX_CLASSES: the
+            pairs of classes that are confused most often.
     """
     right, total = int(np.trace(matrix)), int(matrix.sum())
     summary = paragraph(f"{right} of {total} right: {100 * right / max(total, 1):.2f} %")

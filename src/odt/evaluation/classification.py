@@ -16,6 +16,7 @@ from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
 from odt.evaluation import class_html
+from odt.evaluation.class_html import CORNER, MAX_NAME
 from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
 from odt.kernels.rows.metricdef import NUMBERS, OutputForm
 from odt.text import Text, table
@@ -27,7 +28,6 @@ Array: TypeAlias = np.ndarray[Any, Any]
 MAX_PRINTED = 20  # classes of a confusion matrix that is printed whole
 MAX_WIDE = 100  # characters of a line with class names as heads of columns
 COUNT, GAP = 5, 2  # characters of a number of samples, and between columns, for that width
-MAX_NAME = 24  # characters of a class name in tables
 PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
 
 
@@ -113,7 +113,7 @@ class ClassificationReport:
         if names != numbers and width > MAX_WIDE:
             names = [f"{k} {name}" for k, name in enumerate(names)]
             heads = numbers
-        rows = [("true \\ predicted", *heads)]
+        rows = [(CORNER, *heads)]
         rows += [(name, *map(str, row)) for name, row in zip(names, matrix.tolist(), strict=True)]
         return Text("\n".join(table(rows, right=range(1, len(rows)))))
 
