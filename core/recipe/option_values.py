@@ -35,8 +35,18 @@ def check_values(info: TrainingInfo) -> None:
             check_option(row, value)
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
-    for option in OPTIMIZERS[info.optimizer].hyper_parameters:
-        value = info.hyper_parameters.get(option.name)
+    check_hyper_parameters(info.optimizer, info.hyper_parameters)
+
+
+def check_hyper_parameters(optimizer: str, values: Mapping[str, Any]) -> None:
+    """Checks hyper-parameters of an optimizer; raises OptionError.
+
+    Args:
+        optimizer: name of the optimizer.
+        values: values by name; None is one that is left out.
+    """
+    for option in OPTIMIZERS[optimizer].hyper_parameters:
+        value = values.get(option.name)
         if value is not None and not option.allows(value):
             raise OptionError(option.name, f"must be {option.rule}", value)
 

@@ -8,6 +8,8 @@ from enum import Enum
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
 
+import numpy as np
+
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Attrs, Specs, TensorSpec
 
@@ -55,7 +57,7 @@ class HyperParameter:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number that a float can hold."""
-    number: Any = value
+    number: Any = value.item() if isinstance(value, np.generic) else value
     return isinstance(value, Real) and bool(abs(number) <= sys.float_info.max)
 
 

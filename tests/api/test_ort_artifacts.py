@@ -62,6 +62,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"optimizer": odt.SGD(odt.ConstantRate(0.1))},
         r"must have a number as learning rate.*Use LinearLRScheduler",
     ),
+    "text as learning rate": (
+        {"optimizer": odt.Adam("0.1")},  # type: ignore[arg-type]
+        r"^`learning_rate=`: must be a number above 0, but got 0.1$",
+    ),
+    "text as hyper-parameter": (
+        {"optimizer": odt.Adam(0.1, beta_1="a")},  # type: ignore[arg-type]
+        r"^`beta_1=`: must be a number, .* but got a$",
+    ),
+    "clipping without its class": (
+        {"optimizer": onnxblock.optim.SGD(1.0)},  # type: ignore[arg-type]
+        r"^`clip_grad=`: must be a ClipGradNorm, but got 1.0$",
+    ),
+    "a loss of ORT as text": ({"loss": "MSELoss"}, r"^`loss=`: must be"),
+    "no text as prefix": ({"prefix": 3}, r"^`prefix=`: must be text, but got 3$"),
     "ORT's format": ({"ort_format": True}, r"^`ort_format=`: must be False, but got True"),
     "custom operators": ({"custom_op_library": "ops.so"}, r"^`custom_op_library=`: must be None"),
     "an unknown parameter": (
@@ -145,10 +159,11 @@ def test_names_are_those_of_onnx_runtime() -> None:
 
 
 def test_losses_and_optimizers_of_odt_may_be_given(tmp_path: Path) -> None:
-    folder = generate(tmp_path, odt.Huber(0.5), optimizer=odt.Adam(0.02))
+    adam = odt.Adam(np.float32(0.25), beta_1=np.float32(0.5))  # type: ignore[arg-type]
+    folder = generate(tmp_path, odt.Huber(0.5), optimizer=adam, prefix="sub/") / "sub"
     _, module = opened(folder)
     optimizer = Optimizer(folder / "optimizer_model.json", module)
-    assert optimizer.get_learning_rate() == 0.02
+    assert optimizer.get_learning_rate() == 0.25
     assert module.input_names() == ["x", "target"]
     with odt.Trainer(tmp_path / "net.tflite", loss="huber:delta=0.5", batch_size=12) as trainer:
         assert module(X, VALUES) == pytest.approx(trainer.test_on_batch(X, VALUES)["loss"])

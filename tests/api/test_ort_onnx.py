@@ -595,6 +595,8 @@ def test_without_names_all_parameters_train(tmp_path: Path) -> None:
         ({"requires_grad": []}, r"^`requires_grad=`: must name a parameter that trains"),
         ({"frozen_params": ["w1"]}, r"must have no parameter in common, but got w1"),
         ({"requires_grad": "w1"}, r"^`requires_grad=`: must be a list of names, but got 'w1'"),
+        ({"requires_grad": [1]}, r"^`requires_grad=`: must be a list of names, but got \[1\]"),
+        ({"optimizer": odt.Adam(-1)}, r"^`learning_rate=`: must be a .* above 0, but got -1"),
         ({"additional_output_names": ["q"]}, r"^`additional_output_names=`: must be tensors"),
         ({"loss_input_names": ["q"]}, r"^`loss=`: must be inputs or outputs .*got q"),
         (

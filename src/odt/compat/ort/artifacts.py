@@ -13,7 +13,7 @@ from odt.compat.ort.onnx_artifacts import OnnxArguments, OwnLoss
 from odt.compat.ort.onnx_source import onnx_source
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
-from odt.compat.ort.recipe import Recipe, check_names
+from odt.compat.ort.recipe import Recipe, check_names, list_of_names
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import stored_loss
@@ -59,9 +59,9 @@ def generate_artifacts(
 
     For an ONNX model the files are those of ONNX Runtime: training_model.onnx, eval_model.onnx,
     checkpoint and, with an optimizer, optimizer_model.onnx. For a Circle or TFLite model they are
-    the model itself, checkpoint in odt's format, and training_model.json, eval_model.json and
-    optimizer_model.json, whose contents are equal. Each name begins with `prefix`. Existing files
-    are replaced.
+    the model itself, checkpoint in odt's format, and training_model.json, eval_model.json and, with
+    an optimizer, optimizer_model.json, whose contents are equal. Each name begins with `prefix`.
+    Existing files are replaced.
 
     Args:
         model: an ONNX model: an onnx.ModelProto, its bytes, or the path of a file; or a Circle or
@@ -73,10 +73,12 @@ def generate_artifacts(
         optimizer: the optimizer, whose learning rate begins at 0.001, or at its own if it is one of
             odt; None for none.
         artifact_directory: folder of the files, which is made if needed; None for the current one.
-        prefix: text before each file name.
+        prefix: text before each file name. Up to its last slash it is a folder inside
+            `artifact_directory`.
         ort_format: must be False.
         custom_op_library: must be None.
-        additional_output_names: outputs of the model that a step returns besides the loss.
+        additional_output_names: outputs of the model that a step returns besides the loss; of an
+            ONNX model also tensors inside it.
         nominal_checkpoint: whether to write nominal_checkpoint too, with names only.
         loss_input_names: outputs that the loss reads; None for all.
         batch_size: samples that memory is planned for, for Circle and TFLite models. Steps with
@@ -88,7 +90,7 @@ def generate_artifacts(
         OptionError: if an argument is invalid.
     """
     if ort_format:
-        raise OptionError("ort_format", "must be False", ort_format, "odt writes ONNX files.")
+        raise OptionError("ort_format", "must be False", ort_format, "odt writes no .ort files.")
     if custom_op_library is not None:
         raise OptionError(
             "custom_op_library",
@@ -96,17 +98,20 @@ def generate_artifacts(
             custom_op_library,
             "`odt.check` lists the operators of a model that odt lacks.",
         )
-    folder = Path(os.fsdecode(artifact_directory or ""))
+    if not isinstance(prefix, str):
+        raise OptionError("prefix", "must be text", repr(prefix))
+    subfolder, prefix = os.path.split(prefix)
+    folder = Path(os.fsdecode(artifact_directory or ""), subfolder)
     source = onnx_source(model)
     if source is not None:
         arguments = OnnxArguments(
             source,
-            _names("requires_grad", requires_grad),
-            _names("frozen_params", frozen_params) or (),
+            list_of_names("requires_grad", requires_grad),
+            list_of_names("frozen_params", frozen_params) or (),
             _block_of(loss),
             None if optimizer is None else _optimizer_of(optimizer),
-            _names("additional_output_names", additional_output_names) or (),
-            _names("loss_input_names", loss_input_names),
+            list_of_names("additional_output_names", additional_output_names) or (),
+            list_of_names("loss_input_names", loss_input_names),
         )
         model_with_loss = arguments.evaluation_model()
         _make(folder)
@@ -148,15 +153,6 @@ def _model_of(model: Any) -> Model:
     return load_model(model)
 
 
-def _names(field: str, names: Any) -> tuple[str, ...] | None:
-    """Returns a list of names, which are checked later."""
-    if names is None:
-        return None
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise OptionError(field, "must be a list of names", repr(names))
-    return tuple(names)
-
-
 def _block_of(loss: Any) -> onnxblock.Block:
     """Returns a loss as block."""
     if loss is None:
@@ -178,13 +174,12 @@ def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(loss, losses.BCEWithLogitsLoss):
             loss.check_unweighted()
         return type(loss).__name__, asdict(loss)
+    if isinstance(loss, Loss | str):
+        return stored_loss(str(loss)), {}
+    rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
     if isinstance(loss, onnxblock.Block):
-        rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
         remedy = "Blocks that combine losses need an ONNX model."
         raise OptionError("loss", rule, type(loss).__name__, remedy)
-    if isinstance(loss, Loss | str):
-        return str(loss), {}
-    rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
     raise OptionError("loss", rule, repr(loss))
 
 
@@ -194,16 +189,15 @@ def _optimizer_of(optimizer: Any) -> dict[str, Any]:
         return {}
     if isinstance(optimizer, OptimType):
         optimizer = getattr(optim, optimizer.name)()
-    clip = optimizer.clip_grad if isinstance(optimizer, optim.AdamW | optim.SGD) else None
     if isinstance(optimizer, optim.AdamW | optim.SGD):
-        optimizer = optimizer.optimizer()
+        return optimizer.arguments()
     if not isinstance(optimizer, Optimizer):
         rule = "must be an OptimType, an optimizer of onnxblock.optim or an optimizer of odt"
         raise OptionError("optimizer", rule, optimizer)
     if isinstance(optimizer.learning_rate, Schedule):
         rule = "must have a number as learning rate"
         raise OptionError("optimizer", rule, optimizer, "Use LinearLRScheduler.")
-    return optim.arguments_of(optimizer, clip)
+    return optim.arguments_of(optimizer)
 
 
 def _output_of(names: Any, outputs: list[str]) -> str:
@@ -217,7 +211,7 @@ def _output_of(names: Any, outputs: list[str]) -> str:
 
 
 def _check_parameters(recipe: Recipe, parameters: list[str]) -> None:
-    """Raises OptionError unless some parameters train and none is both trained and frozen."""
+    """Raises OptionError if a parameter is both trained and frozen, or an empty list trains."""
     trained, frozen = recipe.requires_grad, recipe.frozen_params or ()
     both = [name for name in trained or () if name in frozen]
     if both:

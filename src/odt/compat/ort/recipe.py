@@ -152,14 +152,29 @@ def check_names(field: str, names: Any, names_of_model: Collection[str]) -> tupl
     Raises:
         OptionError: if it is no list, or a name is unknown.
     """
-    if names is None:
-        return None
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise OptionError(field, "must be a list of names", repr(names))
-    for name in names:
+    listed = list_of_names(field, names)
+    for name in listed or ():
         if name not in names_of_model:
             remedy = f"It has {', '.join(names_of_model)}."
             raise OptionError(field, "must be names of the model", name, remedy)
+    return listed
+
+
+def list_of_names(field: str, names: Any) -> tuple[str, ...] | None:
+    """Returns a list of names of any model; None for None.
+
+    Args:
+        field: argument that holds them.
+        names: the names.
+
+    Raises:
+        OptionError: if it is no list of texts.
+    """
+    if names is None:
+        return None
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_list or not all(map(_is_text, names)):
+        raise OptionError(field, "must be a list of names", repr(names))
     return tuple(names)
 
 

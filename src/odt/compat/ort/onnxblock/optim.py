@@ -1,13 +1,20 @@
 """Optimizers with the names and arguments of onnxruntime.training.onnxblock.optim."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from odt import optimizers
 from odt.compat.ort.onnx_source import proto
 from odt.compat.ort.optimizer_model import DEFAULT_RATE, OPSET, optimizer_model
+from odt.core.recipe.option_values import (
+    check_hyper_parameters,
+    check_learning_rate,
+    check_word,
+)
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.rows.updatedef import is_number
 from odt.optimizer import Optimizer
 
 LEARNING_RATE = DEFAULT_RATE  # of both; Optimizer.set_learning_rate changes it
@@ -24,6 +31,10 @@ class ClipGradNorm:
     """
 
     max_norm: float
+
+    def __post_init__(self) -> None:
+        if not is_number(self.max_norm) or self.max_norm < 0:
+            raise OptionError("max_norm", "must be a number of at least 0", repr(self.max_norm))
 
 
 class _Optimizer:
@@ -59,12 +70,21 @@ def arguments_of(optimizer: Optimizer, clip: ClipGradNorm | None = None) -> dict
     Args:
         optimizer: the optimizer, whose learning rate is a number.
         clip: gradient clipping.
+
+    Raises:
+        OptionError: if a value is invalid.
     """
-    assert isinstance(optimizer.learning_rate, int | float)
+    check_word("optimizer", optimizer.name, OPTIMIZERS)
+    check_learning_rate(optimizer.learning_rate)
+    values = optimizer.hyper_parameters()
+    check_hyper_parameters(optimizer.name, values)
+    if clip is not None and not isinstance(clip, ClipGradNorm):
+        raise OptionError("clip_grad", "must be a ClipGradNorm", repr(clip))
+    rows = OPTIMIZERS[optimizer.name].hyper_parameters
     return {
         "optimizer": optimizer.name,
-        "learning_rate": float(optimizer.learning_rate),
-        "hyper_parameters": optimizer.hyper_parameters(),
+        "learning_rate": float(cast("float", optimizer.learning_rate)),
+        "hyper_parameters": {p.name: (bool if p.switch else float)(values[p.name]) for p in rows},
         "clip_norm": float(clip.max_norm) if clip else 0.0,
     }
 
