@@ -40,6 +40,21 @@ def test_a_table_gives_tags_or_values(
     assert x.tolist() == [10 * int(line.split(".png")[0][-1]) for line in table.split()[1:]]
 
 
+def test_names_of_several_words_are_tags_with_a_note_or_classes(photos: Path) -> None:
+    (photos / "t.csv").write_text("file,breed\n0.png,golden retriever\n1.png,pug\n")
+    args = ("--source", photos / "p", "--target-source", photos / "t.csv", *ALL)
+    note = made(*args, "-o", photos / "o").stderr
+    assert "column breed of" in note
+    assert "read as tags: golden, pug, retriever. With --classification, each cell" in note
+    assert samples(photos / "o/train.output.bin").tolist() == [[1, 0, 1], [0, 1, 0]]
+    made(*args, "--classification", "-o", photos / "c")
+    assert sidecar(photos / "c/train.output.bin")["classes"] == ["golden retriever", "pug"]
+    assert samples(photos / "c/train.output.bin").tolist() == [[1, 0], [0, 1]]
+    made(*args, "--classes", "pug,golden retriever", "-o", photos / "d")
+    assert samples(photos / "d/train.output.bin").tolist() == [[0, 1], [1, 0]]
+    assert "must be a number, but got 'golden" in refused(*args, "--regression", "-o", photos / "r")
+
+
 def test_a_table_gives_classes(photos: Path) -> None:
     (photos / "t.csv").write_text("file,kind\n0.png,dog\n1.png,cat\n2.png,dog\n")
     args = ("--source", photos / "p", "--target-source", photos / "t.csv", *ALL)

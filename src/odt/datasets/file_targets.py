@@ -58,7 +58,8 @@ def open_with_table(
         decode: bytes of a file → array.
         path: table with a header. The first column names files; the others are one column with a
             class, a number or several tags, or a column for each tag or value.
-        regression: whether numbers are values; None to decide by the numbers.
+        regression: whether cells are values; False if each cell is a class; None to decide by the
+            cells: several words in one of them are tags.
 
     Raises:
         DataError: if the table names a file that is not there, or lacks a target, or its cells are
@@ -84,13 +85,22 @@ def open_with_table(
     names, notes = _files(tree, kind, path, [cells[0].strip() for cells in rows])
     cells = [[cell.strip() for cell in row[1:]] for row in rows]
     columns = [name.strip() for name in header[1:]]
-    several = len(columns) == 1 and (
-        columns[0].lower() in PLURAL or any(SEPARATORS.search(row[0]) for row in cells)
+    # Numbers in a column named tags or labels are values.
+    several = (
+        regression is None
+        and len(columns) == 1
+        and (columns[0].lower() in PLURAL or any(SEPARATORS.search(row[0]) for row in cells))
     )
     if several and not all(is_number(row[0]) for row in cells):
+        column = printable(columns[0])
         tags_of_rows = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
         columns = sorted(set().union(*tags_of_rows))
         cells = [[str(int(name in tags)) for name in columns] for tags in tags_of_rows]
+        if column.lower() not in PLURAL:
+            notes.append(
+                f"column {column} of {path} has several words in a cell, so they are read as tags: "
+                f"{listed(columns)}. With `classification=True`, each cell is a class"
+            )
     cells = plain_numbers(cells, delimiter)
     as_values = True if several else regression
     target, target_names, are_classes = read_targets(path, cells, columns, (), as_values)

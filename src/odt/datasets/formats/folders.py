@@ -26,26 +26,22 @@ def open_pictures(opening: Opening) -> Source:
         masks = open_tree(opening.masks)
         classes = opening.arrays.classes
         return open_with_masks(tree, masks, decode, opening.mask_resize, classes)
-    if opening.targets is not None:
-        regression = opening.table.regression
-        return open_with_table(tree, "image", decode, opening.targets, regression)
     return _folders(opening, tree, "image", decode)
 
 
 def open_sounds(opening: Opening) -> Source:
     """Opens a folder or archive of sounds."""
     tree = _tree(opening)
-    decode = opening.sound.decode
-    if opening.targets is not None:
-        regression = opening.table.regression
-        source = open_with_table(tree, "sound", decode, opening.targets, regression)
-    else:
-        source = _folders(opening, tree, "sound", decode)
+    source = _folders(opening, tree, "sound", opening.sound.decode)
     return replace(source, sound=opening.sound.describe())
 
 
 def _folders(opening: Opening, tree: Tree, kind: Kind, decode: Decode) -> Source:
-    """Opens folders as classes, or for regression as the numbers that name them."""
+    """Opens files with a table of targets; or folders as classes, or as numbers for regression."""
+    if opening.targets is not None:
+        # The names of classes may have several words.
+        regression = False if opening.arrays.classes else opening.table.regression
+        return open_with_table(tree, kind, decode, opening.targets, regression)
     is_regression = bool(opening.table.regression)
     naming = replace(opening.naming, are_values=is_regression)
     source = open_folders(tree, kind, decode, opening.skip, naming)
