@@ -164,7 +164,7 @@ class DatafileOptions:
            fits=Fits("targets of tables and arrays, and folders or files named by numbers", (*FILES,
                      *TABULAR, "arff", *ARRAYS), without=("classes",)),
            default=None,
-           help="Whether targets are values or classes.")
+           help="Whether targets are values or classes, which may have names of several words.")
     x: str = declare(TABLES, "--x",
            fits=Fits("arrays with names", NAMED, without=("target_source",), recorded=True),
            default="", help="Names of the input arrays, separated by commas.")
@@ -286,7 +286,8 @@ class DatafileOptions:
     split: tuple[str, ...] = declare(SPLITS, "--split", common=True, multiple=True,
            help="Splits: names of the source's splits, or NAME=FRACTION to split the whole data "
            "set.  "
-           "[default: those of the source, or train test=0.2; without targets new=1.0]")
+           "[default: those of the source, of a function train and test, or train test=0.2; "
+           "without targets new=1.0]")
     length: tuple[int, ...] = declare(SPLITS, "--length", type=click.IntRange(1), multiple=True,
            help="Number of samples of each split.")
     shuffle: bool | None = declare(SPLITS, "--shuffle/--no-shuffle", default=None,

@@ -87,7 +87,9 @@ def default_splits(
 ) -> tuple[RequestedSplit, ...]:
     """Returns the splits without --split: those of the source, or train and test.
 
-    Data without targets become one split, new: they are for predictions, one for each sample.
+    A function has no list of its splits: most know the names train and test only, and give test
+    samples for any other name. Data without targets become one split, new: they are for
+    predictions, one for each sample.
 
     Args:
         source: the data.
@@ -98,8 +100,8 @@ def default_splits(
     if unlabelled(options) and not divides and "all" in source.parts:
         return (RequestedSplit("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
-    streams = any(part.sequential for part in source.parts.values())
-    if not (lengths or options.fold or streams):
+    is_function = any(part.sequential and part.length is None for part in source.parts.values())
+    if not (lengths or options.fold or is_function):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
     return parse_splits(names, lengths)
 

@@ -383,13 +383,16 @@ def test_builders_give_their_samples(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tfds: Any = types.ModuleType("tensorflow_datasets")
     tfds.builder, tfds.as_numpy = lambda name, data_dir: builder, lambda ds: ds
     hugging: Any = types.ModuleType("datasets")
-    hugging.load_dataset = lambda name, cache_dir: {"train": rows}
+    hugging.load_dataset = lambda name, cache_dir: {"train": rows, "validation": rows}
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", tfds)
     monkeypatch.setitem(sys.modules, "datasets", hugging)
     for source in ("tfds:some", "hf:some"):
         made("--source", source, "--split", "train", "--scale", "none", "-o", tmp_path / "o")
         assert grays(tmp_path / "o/train.input.bin") == list(range(6))
         assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["even", "odd"]
+    made("--source", "hf:some", "-o", tmp_path / "all")  # all splits of the source
+    written = {path.name.partition(".")[0] for path in (tmp_path / "all").iterdir()}
+    assert written == {"train", "validation"}
 
 
 def test_classes_are_renamed_and_merged(tmp_path: Path) -> None:
