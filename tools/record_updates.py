@@ -2,9 +2,11 @@
 
 pip install -e '.[references]', then: python tools/record_updates.py tests/golden_updates
 
-Each case of updates.json trains tests/golden_torch/mlp.circle for five steps in float64: options of
-odt.Trainer, the losses, and the sums and the first values of the weights afterwards. Each case of
-schedules.json is a schedule as on the command line, and the learning rate of each step.
+updates.json has cases by name. For each, tests/golden_torch/mlp.circle is trained for five steps in
+float64; the case has the options of odt.Trainer, the loss of each step, and the sum, the sum of
+squares and the first values of each weight afterwards. schedules.json has schedules as on the
+command line: "schedules" has the learning rate of each step, and "plateaus" the learning rate after
+each epoch, which depends on the validation losses in "losses".
 """
 
 import json
@@ -17,6 +19,7 @@ import click
 import numpy as np
 import pytorch_optimizer
 import torch
+from torch import optim
 from torch.optim import lr_scheduler as rates
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -27,6 +30,8 @@ FOLDER = ROOT / "tests/golden_torch"
 BATCH, STEPS = 4, 5
 FIRST = 6  # values of a weight that are recorded
 RATE = 0.1  # of every schedule
+SCHEDULE_STEPS = 20  # of each schedule that are recorded
+EPSILON = 2.0**-23  # of float32, as in odt; torch would take that of the dtype, float64
 Weights = dict[str, torch.Tensor]
 
 
@@ -42,9 +47,7 @@ def weights() -> Weights:
 
 def loss_of(w: Weights, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """Categorical cross-entropy of what mlp.circle computes: three dense layers, tanh and ELU."""
-    by_shape: dict[tuple[int, ...], torch.Tensor] = {}
-    for a in w.values():
-        by_shape.setdefault(tuple(a.shape), a)
+    by_shape = {tuple(a.shape): a for a in w.values()}
     w0, b0 = by_shape[32, 12], by_shape[32,]
     w1, b1 = by_shape[16, 32], by_shape[16,]
     w2, b2 = by_shape[3, 16], by_shape[3,]
@@ -54,7 +57,7 @@ def loss_of(w: Weights, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
 
 
 def train(
-    make: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
+    make: Callable[[list[torch.Tensor]], optim.Optimizer],
     clip: Callable[[list[torch.Tensor]], object] = list,  # changes nothing
 ) -> dict[str, Any]:
     """Losses and weights of five steps, with gradients clipped before each."""
@@ -79,9 +82,9 @@ def digest(a: torch.Tensor) -> list[float]:
     return [float(flat.sum()), float((flat * flat).sum()), *flat[:FIRST].tolist()]
 
 
-optim = torch.optim
-# Name → options of odt.Trainer, and the constructor of the same optimizer of the reference.
-UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] = {
+# Name → options of odt.Trainer, and the constructor of the same optimizer of the reference. Adam of
+# Keras, odt's, adds epsilon at another place than torch's, so it is 0 here.
+UPDATES: dict[str, tuple[dict[str, Any], Callable[..., optim.Optimizer]]] = {
     "sgd": (
         {"optimizer": "sgd", "learning_rate": 0.05},
         lambda p: optim.SGD(p, 0.05),
@@ -94,7 +97,7 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
         },
         lambda p: optim.SGD(p, 0.05, 0.9, weight_decay=0.01, nesterov=True),
     ),
-    "adam, which is torch's without epsilon": (
+    "adam without epsilon": (
         {"optimizer": "adam", "learning_rate": 0.01, "hyper_parameters": {"epsilon": 0.0}},
         lambda p: optim.Adam(p, 0.01, eps=0.0),
     ),
@@ -137,11 +140,11 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
     ),
     "adafactor": (
         {"optimizer": "adafactor", "learning_rate": 0.05},
-        lambda p: optim.Adafactor(p, 0.05, eps=(2.0**-23, 1e-3)),
+        lambda p: optim.Adafactor(p, 0.05, eps=(EPSILON, 1e-3)),
     ),
     "adafactor, decay": (
         {"optimizer": "adafactor", "learning_rate": 0.5, "hyper_parameters": {"weight_decay": 0.1}},
-        lambda p: optim.Adafactor(p, 0.5, eps=(2.0**-23, 1e-3), weight_decay=0.1),
+        lambda p: optim.Adafactor(p, 0.5, eps=(EPSILON, 1e-3), weight_decay=0.1),
     ),
 }
 
@@ -207,7 +210,6 @@ SCHEDULES: dict[str, Callable[[Any], LRScheduler]] = {
         rates.OneCycleLR(o, RATE, 20, pct_start=0.4, div_factor=10, final_div_factor=100)
     ),
 }
-RATES = 20  # steps of each schedule that are recorded
 
 # Validation losses, and the schedules that reduce the rate by them. The patience is one more than
 # torch's, as in Keras.
@@ -244,7 +246,7 @@ def records() -> Iterator[tuple[str, dict[str, Any]]]:
         for name, (o, clip) in CLIPPED.items()
     }
     yield "updates.json", {"versions": versions, "batch_size": BATCH, "cases": updates}
-    schedules = {text: trajectory(make, RATES) for text, make in SCHEDULES.items()}
+    schedules = {text: trajectory(make, SCHEDULE_STEPS) for text, make in SCHEDULES.items()}
     plateaus = {text: plateau(options) for text, options in PLATEAUS.items()}
     expectations = {"schedules": schedules, "losses": LOSSES, "plateaus": plateaus}
     yield "schedules.json", {"versions": versions, "learning_rate": RATE, **expectations}
