@@ -1,9 +1,10 @@
 """Measures what two epochs of `odt train` with the default learning rate do to trained models.
 
 python tools/measure_default_rates.py DATA [--seeds N] [--only NAME …]: DATA is the folder with the
-data sets. Prints the table of docs/learning-rate.md. Every model is trained with no option but
-those that its data need, and evaluated on test data of its own task. torch trains the
-residual networks.
+data sets. Prints the table of docs/learning-rate.md. Models are evaluated on test data of their own
+tasks. Their training has default settings but for --epochs, --seed, --loss where the model has no
+final activation, and --data-length for MNIST and Fashion-MNIST. torch trains the residual networks
+beforehand.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from typing import Any
 import numpy as np
 
 LENGTH = ("--data-length", "6000")  # of large data sets
+SQUARES = ("--loss", "mean-squared-error")
 EPOCHS = 2
-PRETRAINING = ("--learning-rate", "0.001", "--epochs")  # options that train the networks first
+PRETRAINING = ("--learning-rate", "0.001", "--epochs")  # to get the trained models
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,17 @@ class Task:
 
     Attributes:
         data: the data set, as in docs/learning-rate.md.
-        source: words of `odt gen-datafile`.
+        source: words of `odt gen-datafile`: a Path is in DATA, a name of WRITTEN in the folder of
+            data files.
         make: writes the trained model; its arguments are the path, the folder of data files, and
-            DATA. None for the file of that name in DATA/models.
+            DATA. None for a model in DATA/models, whose name is that of the task.
         loss: words of `odt train`, for models without a final activation.
         metric: accuracy, or loss if less is better.
         length: words of `odt train` for the number of training samples.
     """
 
     data: str
-    source: tuple[str, ...] = ()
+    source: tuple[str | Path, ...] = ()
     make: Callable[[Path, Path, Path], None] | None = None
     loss: tuple[str, ...] = ()
     metric: str = "accuracy"
@@ -56,9 +59,14 @@ def odt(*words: object) -> str:
     return done.stdout + done.stderr
 
 
+def paths_of(folder: Path, part: str) -> tuple[Path, Path]:
+    """The files with inputs and targets of a part, train or test."""
+    return folder / f"{part}.input.bin", folder / f"{part}.output.bin"
+
+
 def files_of(folder: Path, part: str) -> tuple[object, ...]:
-    """The options that name the files of a part, train or test."""
-    inputs, targets = (folder / f"{part}.{kind}.bin" for kind in ("input", "output"))
+    """The options that name the files of a part."""
+    inputs, targets = paths_of(folder, part)
     return "--load-input", inputs, "--load-expected", targets
 
 
@@ -74,7 +82,7 @@ def resnet(blocks: int, epochs: int, part: slice) -> Callable[[Path, Path, Path]
     def make(path: Path, folder: Path, data: Path) -> None:
         from folded_resnets import train_resnet  # torch is installed for this alone
 
-        x, y = (array_of(folder / f"train.{kind}.bin") for kind in ("input", "output"))
+        x, y = map(array_of, paths_of(folder, "train"))
         train_resnet(path, x[part], y[part], blocks=blocks, epochs=epochs)
 
     return make
@@ -85,16 +93,15 @@ def new(kind: str, epochs: int, *words: str) -> Callable[[Path, Path, Path], Non
 
     def make(path: Path, folder: Path, data: Path) -> None:
         odt("new", kind, "--like", folder / "train.input.bin", "-o", path, *words)
-        loss = ("--loss", "mean-squared-error") if kind == "autoencoder" else ()
-        length = LENGTH if kind == "autoencoder" else ()
-        options = (*PRETRAINING, epochs, *length, "--export-tflite", path)
-        odt("train", path, *files_of(folder, "train"), *loss, *options)
+        own = (*SQUARES, *LENGTH) if kind == "autoencoder" else ()
+        options = (*own, *PRETRAINING, epochs, "--export-tflite", path)
+        odt("train", path, *files_of(folder, "train"), *options)
 
     return make
 
 
 def new_head(epochs: int) -> Callable[[Path, Path, Path], None]:
-    """A shipped MobileNet with new last layers, which are trained before."""
+    """A shipped MobileNet whose new last layers were trained beforehand."""
 
     def make(path: Path, folder: Path, data: Path) -> None:
         like = ("--like", folder / "train.input.bin")
@@ -105,12 +112,12 @@ def new_head(epochs: int) -> Callable[[Path, Path, Path], None]:
     return make
 
 
-CIFAR = ("--source", "image/cifar10-jpg-subset.zip")
-FASHION = ("fashion-mnist", "--data-dir", "image/fashion-mnist")
-MNIST = ("mnist", "--data-dir", "image/mnist")
-SPECTRA = ("--source", "audio/speech-commands-yes-no-mel60x40.npz")
+CIFAR = ("--source", Path("image/cifar10-jpg-subset.zip"))
+FASHION = ("fashion-mnist", "--data-dir", Path("image/fashion-mnist"))
+MNIST = ("mnist", "--data-dir", Path("image/mnist"))
+SPECTRA = Path("audio/speech-commands-yes-no-mel60x40.npz")
 PHOTOS = (
-    *("--source", "photos/trashnet-4class", "--split", "train=0.5,test=0.5"),
+    *("--source", Path("photos/trashnet-4class"), "--split", "train=0.5,test=0.5"),
     *("--size", "224x224", "--scale", "-1..1"),
 )
 MOBILENET = "teachable-machine-mobilenetv2-0.35-fruit.tflite"
@@ -120,13 +127,13 @@ TASKS = {
     "ResNet-8 for one channel": Task(
         "Fashion-MNIST", FASHION, resnet(1, 5, slice(6000, 14000)), length=LENGTH
     ),
-    "kws-yes-no-conv60x40": Task("yes/no, 1,000 spectrograms", SPECTRA),
+    "kws-yes-no-conv60x40": Task("yes/no, 1,000 spectrograms", ("--source", SPECTRA)),
     "ds-cnn": Task("yes/no, 1,000 spectrograms", ("--source", "spectra.npz"), new("ds-cnn", 15)),
     "autoencoder": Task(
         "MNIST",
         (*MNIST, "--flatten"),
         new("autoencoder", 10),
-        loss=("--loss", "mean-squared-error"),
+        loss=SQUARES,
         metric="loss",
         length=LENGTH,
     ),
@@ -139,30 +146,39 @@ TASKS = {
 }
 
 
-def write_sources(data: Path, folder: Path) -> None:
-    """Writes digits.npz, a table, and spectra.npz, spectrograms with an axis of channels."""
+def write_digits(data: Path, path: Path) -> None:
+    """Writes a table in random order as arrays."""
     with gzip.open(data / "tabular/digits.csv.gz") as table:
         rows = np.loadtxt(table, delimiter=",", dtype=np.float32)
     x, y = np.split(np.random.default_rng(0).permutation(rows), [64], axis=1)
-    np.savez(folder / "digits.npz", x=x / 16, y=y.astype(np.int32).ravel())
-    with np.load(data / SPECTRA[1]) as file:
+    np.savez(path, x=x / 16, y=y.astype(np.int32).ravel())
+
+
+def write_spectra(data: Path, path: Path) -> None:
+    """Writes spectrograms with an axis of channels."""
+    with np.load(data / SPECTRA) as file:
         arrays = {name: file[name] for name in ("x_train", "y_train", "x_test", "y_test")}
     for name in ("x_train", "x_test"):
         arrays[name] = arrays[name][..., np.newaxis].astype(np.float32) / 80  # dB
-    np.savez(folder / "spectra.npz", **arrays)
+    np.savez(path, **arrays)
+
+
+WRITTEN = {"digits.npz": write_digits, "spectra.npz": write_spectra}
 
 
 def write_data(name: str, data: Path, folder: Path) -> Path:
     """Writes training and test files; returns the path of the model."""
     task, model = TASKS[name], data / "models" / f"{name}.tflite"
-    write_sources(data, folder)
-    places = (folder, data)
-    words = [next((p / w for p in places if (p / w).exists()), w) for w in task.source]
+    words = [data / w if isinstance(w, Path) else w for w in task.source]
+    for k, word in enumerate(task.source):
+        if word in WRITTEN:
+            words[k] = folder / word
+            WRITTEN[str(word)](data, folder / word)
     like = () if task.make else ("--like", model)
     odt("gen-datafile", *words, *like, "--out-dir", folder)
     if task.metric == "loss":  # an autoencoder's target is its input
         for part in ("train", "test"):
-            inputs, targets = (folder / f"{part}.{kind}.bin" for kind in ("input", "output"))
+            inputs, targets = paths_of(folder, part)
             for end in ("", ".json"):
                 Path(f"{targets}{end}").unlink()
                 Path(f"{targets}{end}").symlink_to(f"{inputs}{end}")
@@ -176,8 +192,8 @@ def evaluate(model: Path, task: Task, folder: Path) -> float:
     """The metric on the test files: accuracy in percent, or the loss."""
     metric = () if task.metric == "loss" else ("--metric", task.metric)
     printed = odt("eval", model, *files_of(folder, "test"), *task.loss, *metric)
-    match = re.search(rf"{task.metric}: \[0\] (-?[\d.e+-]+)", printed)
-    assert match
+    match = re.search(rf"{task.metric}: \[0\] (-?[\d.e+-]+|-?inf|nan)", printed)
+    assert match, printed
     return float(match[1]) * (1 if task.metric == "loss" else 100)
 
 
@@ -204,8 +220,17 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
 
+def rate_of(printed: str) -> str:
+    """The learning rate with which odt began to train."""
+    # A line tells a rate that odt has lowered; the line of an undone epoch goes on "from now on".
+    lowered = re.search(r"The learning rate is (\S+), not ", printed)
+    used = lowered or re.search(r"learning_rate += (\S+)", printed)
+    assert used, printed
+    return used[1]
+
+
 def measure(name: str, data: Path, seeds: int) -> Row:
-    """Trains a model with the default settings, once for each seed."""
+    """Trains a model with default settings, once for each seed."""
     task = TASKS[name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -213,14 +238,9 @@ def measure(name: str, data: Path, seeds: int) -> Row:
         out, after, rate = folder / "trained.tflite", [], ""
         for seed in range(seeds):
             words: tuple[Any, ...] = (*files_of(folder, "train"), *task.loss, "--seed", seed)
-            words += ("--epochs", EPOCHS, "--export-tflite", out)
-            words += task.length
+            words += (*task.length, "--epochs", EPOCHS, "--export-tflite", out)
             printed = odt("train", model, *words)
-            # A line tells the rate that odt lowers; otherwise the training parameters do.
-            lowered = re.search(r"The learning rate is (\S+?),? ", printed)
-            used = lowered or re.search(r"learning_rate += (\S+)", printed)
-            assert used
-            rate = used[1]
+            rate = rate_of(printed)
             after.append(evaluate(out, task, folder))
         return Row(name, rate, evaluate(model, task, folder), after)
 

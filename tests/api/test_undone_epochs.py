@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from measure_default_rates import rate_of
 from support.paths import MLP_SM
 
 import odt
@@ -81,6 +82,8 @@ def test_the_line_names_losses_and_rates() -> None:
     assert line.startswith("Warning: epoch 1 is undone: the loss ")
     assert "the loss before training, by more than its spread over batches" in line
     assert "The learning rate is 0.0001 from now on, not 0.001; `learning_rate=` sets" in line
+    assert rate_of(f"- learning_rate        = 0.001 or lower\n{line}") == "0.001"
+    assert rate_of(f"The learning rate is 3e-05, not 0.001; …\n{line}") == "3e-05"
 
 
 def test_training_goes_on_with_lower_rates() -> None:
