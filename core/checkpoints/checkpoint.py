@@ -446,6 +446,8 @@ def nominal(checkpoint: Checkpoint) -> Checkpoint:
 
 def check_properties(properties: Mapping[str, Any]) -> None:
     """Raises OptionError unless all names are strings, and all values strings or finite numbers."""
+    if not isinstance(properties, Mapping):
+        raise OptionError("properties", "must be a mapping from names", type(properties).__name__)
     for name, value in properties.items():
         if not isinstance(name, str):
             raise OptionError("properties", "names must be strings", repr(name))

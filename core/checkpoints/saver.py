@@ -44,7 +44,8 @@ class Saver:
         state_properties: dict[str, Property] | None = None,
     ) -> None:
         before = before or Resume("", None)
-        new_properties = dict(properties or {})
+        new_properties = properties or {}
+        check_properties(new_properties)
         self.path = path
         self.every = every
         self.properties = {**before.properties} if state_properties is None else state_properties
@@ -62,7 +63,6 @@ class Saver:
                 path,
                 f"Give a name that ends in {OWN_SUFFIX}.",
             )
-        check_properties(new_properties)
         self.properties.update(new_properties)
         if path is not None:
             AtomicFile(path).discard()  # an error now, not after an epoch

@@ -135,6 +135,25 @@ def words_of(field: str, names: Any, rule: str = "must be texts") -> tuple[str, 
     return words
 
 
+def whole_numbers(field: str, values: Any, least: int) -> tuple[int, ...]:
+    """Returns several whole numbers as a tuple.
+
+    Args:
+        field: name of the argument.
+        values: the numbers.
+        least: smallest number.
+
+    Raises:
+        OptionError: if they are no list, or a number is invalid.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise OptionError(field, f"must be a list of whole numbers of at least {least}", values)
+    numbers = tuple(values)
+    for number in numbers:
+        check_whole(field, "None" if number is None else number, least)  # no list leaves one out
+    return tuple(map(int, numbers))
+
+
 def check_whole(field: str, value: object, least: int, most: int | None = None) -> None:
     """Checks that a value is an integer, or None; raises OptionError."""
     if value is None:

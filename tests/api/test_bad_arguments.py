@@ -102,6 +102,72 @@ def test_options_that_cannot_be_used_are_refused(case: str) -> None:
     assert message in str(refused.value)
 
 
+MLP: dict[str, Any] = {"kind": "mlp", "input_shape": (4,), "outputs": 2}
+CALLS: dict[str, tuple[Callable[[], object], str]] = {
+    "units of a new model": (
+        lambda: odt.new_model(**{**MLP, "hidden": 5}),
+        "`hidden=`: must be a list of whole numbers of at least 1, but got 5",
+    ),
+    "a shape that is a number": (
+        lambda: odt.new_model(**{**MLP, "input_shape": 4}),
+        "`input_shape=`: must be a list of whole numbers of at least 1, but got 4",
+    ),
+    "broken outputs": (
+        lambda: odt.new_model(**{**MLP, "outputs": 2.0}),
+        "`outputs=`: must be a whole number of at least 1, but got 2.0",
+    ),
+    "no size": (
+        lambda: odt.new_model(**{**MLP, "hidden": [None]}),
+        "`hidden=`: must be a whole number of at least 1, but got None",
+    ),
+    "units of a new head": (
+        lambda: odt.replace_head(MODEL, 2, hidden=3),  # type: ignore[arg-type]
+        "`hidden=`: must be a list of whole numbers of at least 1, but got 3",
+    ),
+    "broken classes": (
+        lambda: odt.replace_head(MODEL, 2.0),  # type: ignore[arg-type]
+        "`classes=`: must be a whole number of at least 1, but got 2.0",
+    ),
+    "classes without names": (
+        lambda: odt.replace_head(MODEL, [1, 2]),  # type: ignore[list-item]
+        "`classes=`: must be different names, but got [1, 2]",
+    ),
+    "a model for a trainer": (
+        lambda: odt.classification_report("model.circle", X, Y),  # type: ignore[arg-type]
+        "`trainer=`: must be an `odt.Trainer` of the model, but got str",
+    ),
+    "a report of no trainer": (
+        lambda: odt.sample_losses(None, X, Y),  # type: ignore[arg-type]
+        "`trainer=`: must be an `odt.Trainer` of the model, but got NoneType",
+    ),
+    "patience below 0": (
+        lambda: odt.EarlyStopping(patience=-1),
+        "`patience=`: must be a whole number of at least 0, but got -1",
+    ),
+    "a broken pause": (
+        lambda: odt.ReduceLROnPlateau(cooldown=0.5),  # type: ignore[arg-type]
+        "`cooldown=`: must be a whole number of at least 0, but got 0.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_arguments_of_functions_are_refused(case: str) -> None:
+    """Some ended in a TypeError, others took the value for something else."""
+    call, message = CALLS[case]
+    with pytest.raises(odt.OptionError) as refused:
+        call()
+    assert message in str(refused.value)
+
+
+def test_what_fit_cannot_store_is_refused(tmp_path: Path) -> None:
+    with trainer() as trained:
+        with pytest.raises(odt.OptionError, match=r"`properties=`: must be a mapping .* got str"):
+            trained.fit(X, Y, properties="a")  # type: ignore[arg-type]
+        with pytest.raises(odt.OdtError, match=r"log.csv: must be a file .* Make its folder first"):
+            trained.fit(X, Y, callbacks=odt.CSVLogger(tmp_path / "none" / "log.csv"))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

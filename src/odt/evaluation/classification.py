@@ -14,7 +14,7 @@ from odt.core.training.metrics import class_form
 from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate, read_rows
 from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
-from odt.errors import DataError, one_line
+from odt.errors import DataError, OptionError, one_line
 from odt.evaluation import class_html
 from odt.evaluation.class_html import CORNER, MAX_NAME
 from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
@@ -190,8 +190,10 @@ def classification_report(
         classes: names of the classes; their numbers if left out.
 
     Raises:
+        OptionError: if `trainer` is no trainer.
         DataError: if the samples do not fit the model, or the targets are no classes.
     """
+    _check_trainer(trainer)
     data = trainer.session.open(x, y)
     counts = class_counter(check_classes(form_of(data, trainer.session.samples), data))
     _evaluate(trainer, data, {"classes": counts})
@@ -212,14 +214,22 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
         reduction "sum".
 
     Raises:
+        OptionError: if `trainer` is no trainer.
         DataError: if the samples do not fit the model.
     """
+    _check_trainer(trainer)
     session = trainer.session
     data = session.open(x, y, sample_weight)
     _, output = session.samples.losses[0]
     results = SampleResults(data.length, numbers_form(session.samples), output)
     _evaluate(trainer, data, each=results.add)
     return results.losses
+
+
+def _check_trainer(trainer: object) -> None:
+    if not isinstance(trainer, Trainer):
+        rule = "must be an `odt.Trainer` of the model"
+        raise OptionError("trainer", rule, type(trainer).__name__)
 
 
 def _evaluate(

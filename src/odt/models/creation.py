@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as File
 from typing import Any, Literal, TypeAlias
@@ -15,6 +15,7 @@ from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.export.new_model import NewModel, Scaling, Sizes, build_model
 from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.formats.flatbuffer.reader import parse_model
+from odt.core.recipe.option_values import whole_numbers
 from odt.core.storage.reading import open_input, reading
 from odt.dataclass import dataclass
 from odt.datasets.statistics import open_any
@@ -143,7 +144,9 @@ def new_model(
         actual = "none" if like is None else "both"
         raise OptionError("like, input_shape", "one of them must be given", actual)
     form = form_of(like) if like is not None else None
-    shape = (form.inputs.spec.shape or (1,)) if form else tuple(input_shape or ())
+    shape = (
+        (form.inputs.spec.shape or (1,)) if form else whole_numbers("input_shape", input_shape, 1)
+    )
     if kind == "autoencoder":
         if outputs is not None or activation not in (None, "linear"):
             rule = "must be left out for an autoencoder, whose output is its input"
@@ -151,13 +154,18 @@ def new_model(
         output_shape = shape
         activation = "linear"
     elif outputs is not None:
-        output_shape = (outputs,) if isinstance(outputs, int) else tuple(outputs)
+        several = outputs if isinstance(outputs, Iterable) else [outputs]
+        output_shape = whole_numbers("outputs", several, 1)
     elif form and form.output_shape:
         output_shape = form.output_shape
     else:
         raise OptionError("outputs", "must be given if there are no targets", "none")
     default = form.activation if form and form.output_shape == output_shape else "softmax"
-    sizes = Sizes(_numbers(hidden), _numbers(filters), blocks, _numbers(units), unroll or None)
+    listed = {
+        name: None if sizes is None else whole_numbers(name, sizes, 1)
+        for name, sizes in (("hidden", hidden), ("filters", filters), ("units", units))
+    }
+    sizes = Sizes(**listed, blocks=blocks, unroll=unroll or None)
     new = NewModel(kind, shape, output_shape, activation or default, sizes, seed=seed)
     if normalize:
         new = _normalized(new, form)
@@ -205,10 +213,6 @@ def scaling_of(column: Column) -> Scaling:
             f"{column.name}: must hold only finite values to normalize, but got others."
         )
     return Scaling(mean, np.where(std > CONSTANT * np.maximum(1, abs(mean)), std, 1.0))
-
-
-def _numbers(values: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if values is None else tuple(values)
 
 
 def _input_file(path: str) -> str:

@@ -1,6 +1,6 @@
 """Detectors with new classes: what `replace_head` does with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from odt.core.export.class_columns import class_layers, replace_classes
@@ -94,19 +94,20 @@ def class_names(
             rule = f"must be data with boxes for {file.path}, a detector"
             raise OptionError("like", rule, "data without boxes", CLASSIFIER)
         return names
-    if isinstance(classes, int) or classes is None:
+    if not isinstance(classes, Iterable):
         rule = f"must be names for {file.path}, a detector, such as red,white, or `like=` its boxes"
         raise OptionError("classes", rule, classes, CLASSIFIER)
     return different_names(classes)
 
 
-def different_names(classes: Sequence[str]) -> tuple[str, ...]:
+def different_names(classes: Iterable[str]) -> tuple[str, ...]:
     """Returns the names of classes.
 
     Raises:
-        OptionError: if a name is empty or occurs twice.
+        OptionError: if a name is no text or empty, or occurs twice.
     """
     names = tuple(classes)
-    if isinstance(classes, str) or len(set(names)) < len(names) or not all(names):
+    are_names = not isinstance(classes, str) and all(isinstance(n, str) and n for n in names)
+    if not are_names or len(set(names)) < len(names):
         raise OptionError("classes", "must be different names", classes)
     return names

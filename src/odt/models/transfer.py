@@ -1,6 +1,6 @@
 """Transfer learning: models with new last layers, and low-rank adapters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from odt.core.export.class_scores import class_scores
@@ -14,6 +14,7 @@ from odt.core.formats.gguf.reader import ENTRY
 from odt.core.lowering.low_rank import new_adapters
 from odt.core.model.model import Model as File
 from odt.core.recipe.lowered_model import lower_model
+from odt.core.recipe.option_values import check_whole, whole_numbers
 from odt.errors import OptionError, UnsupportedError
 from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
@@ -143,7 +144,7 @@ def _check_names(file: File, head: Head) -> None:
 
 def _refuse_layers(activation: object, hidden: Sequence[int]) -> None:
     """Raises OptionError for options of new layers of a classifier."""
-    values = {"activation": activation, "hidden": [*hidden]}
+    values = {"activation": activation, "hidden": whole_numbers("hidden", hidden, 1)}
     for name, value in values.items():
         if value:
             rule = "must be left out for a detector, which gets layers like its old ones"
@@ -194,16 +195,18 @@ def head_of(
         DataError: if the data cannot be read.
     """
     _check_one(classes, like)
+    units = whole_numbers("hidden", hidden, 1)
     if like is None:
-        names = () if isinstance(classes, int) else different_names(classes or ())
-        count = classes if isinstance(classes, int) else len(names)
-        return Head(count, tuple(hidden), activation or "softmax", names)
+        names = different_names(classes) if isinstance(classes, Iterable) else ()
+        count: Any = len(names) if isinstance(classes, Iterable) else classes
+        check_whole("classes", count, 1)
+        return Head(int(count), units, activation or "softmax", names)
     form = form_of(like)
     if len(form.output_shape) != 1:
         rule = "must have targets with one axis for each sample"
         raise OptionError("like", rule, form.output_shape or "none")
     names = form.classes if (activation or form.activation) != "linear" else ()
-    return Head(form.output_shape[0], tuple(hidden), activation or form.activation, names)
+    return Head(form.output_shape[0], units, activation or form.activation, names)
 
 
 def lora(

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.core.model.model import FORMATS
+from odt.core.recipe.option_values import check_whole
 from odt.core.runtime.parameters import by_name
+from odt.core.storage.reading import unwritable
 from odt.core.training.monitor import Monitor
-from odt.errors import OptionError
+from odt.errors import OdtError, OptionError
 from odt.habits import known_arguments, missing_attribute
 
 if TYPE_CHECKING:
@@ -160,6 +162,9 @@ class EarlyStopping(Callback):
         patience: number of epochs without an improvement after which training ends.
         mode: min, max, or auto: min for losses, errors and perplexity, else max.
         restore_best_weights: whether the weights of the best epoch are restored at the end.
+
+    Raises:
+        OptionError: if an argument is invalid.
     """
 
     @known_arguments(base="Callback")
@@ -171,6 +176,7 @@ class EarlyStopping(Callback):
         mode: str = "auto",
         restore_best_weights: bool = False,
     ) -> None:
+        check_whole("patience", patience, 0)
         self._monitor = Monitor(monitor, mode, min_delta)
         self.patience = patience
         self.restore_best_weights = restore_best_weights
@@ -219,6 +225,9 @@ class ReduceLROnPlateau(Callback):
         min_delta: smallest change that counts as an improvement.
         cooldown: number of epochs after a reduction in which nothing is counted.
         min_lr: lowest learning rate.
+
+    Raises:
+        OptionError: if an argument is invalid.
     """
 
     @known_arguments(base="Callback")
@@ -234,6 +243,8 @@ class ReduceLROnPlateau(Callback):
     ) -> None:
         if not 0 < factor < 1:
             raise OptionError("factor", "must be above 0 and below 1", factor)
+        check_whole("patience", patience, 0)
+        check_whole("cooldown", cooldown, 0)
         self._monitor = Monitor(monitor, mode, min_delta)
         self.factor = factor
         self.patience = patience
@@ -328,10 +339,16 @@ class CSVLogger(Callback):
         self._names: list[str] = []
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Creates an empty file, unless `append` is set."""
+        """Creates an empty file; with `append`, only if there is none.
+
+        Raises:
+            OdtError: if the file cannot be written.
+        """
         self._names = []
-        if not self.append:
-            open(self.filename, "w").close()
+        try:
+            open(self.filename, "a" if self.append else "w").close()
+        except OSError as e:
+            raise OdtError(unwritable(self.filename, e)) from e
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Writes the line of an epoch; an empty file gets a header line first."""
