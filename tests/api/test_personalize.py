@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,9 @@ def test_nothing_is_held_back_of_two_samples(model: Path) -> None:
     result = odt.personalize(model, samples([3] * 2))
     assert (result.kept, result.held_back, result.before) == (True, 0, None)
     assert "no new sample held back" in str(result)
+    figures = {"accuracy": 0.5, "loss": 1.0}
+    one = replace(result, held_back=1, before=figures, after=figures)
+    assert "\n1 new sample held back: accuracy 0.5000" in str(one)
 
 
 def test_model_and_store_are_two_files(model: Path, tmp_path: Path) -> None:

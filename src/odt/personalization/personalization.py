@@ -26,7 +26,7 @@ from odt.errors import DataError, OdtError, OptionError, warn
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
-from odt.text import Printed
+from odt.text import Printed, plural
 from odt.training.callbacks import Logs
 from odt.training.option_forms import nbytes
 from odt.training.recipes import recipe_of, request_of
@@ -87,11 +87,12 @@ class Personalization(Printed):
         if self.new_classes:
             lines.append(f"new classes: {', '.join(self.new_classes)}")
         for count, what, was, now in (
-            (self.held_back, "new samples held back", self.before, self.after),
-            (self.replayed, "stored samples", self.replay_before, self.replay_after),
+            (self.held_back, "new {} held back", self.before, self.after),
+            (self.replayed, "stored {}", self.replay_before, self.replay_after),
         ):
             if was and now:
-                lines.append(f"{count} {what}: {_figures(was)} before; {_figures(now)} after")
+                noun = what.format(plural(count, "sample"))
+                lines.append(f"{count} {noun}: {_figures(was)} before; {_figures(now)} after")
         if not self.held_back and (self.kept or self.rolled_back):
             lines.append("no new sample held back: old and new model are not compared on them")
         if self.kept:
@@ -99,7 +100,8 @@ class Personalization(Printed):
         if self.rolled_back:
             lines.append(f"Rolled back: {self.rolled_back}; {self.path} is not written.")
         if self.stored:
-            lines.append(f"{self.store}: {self.stored} samples, {self.store_nbytes:,} bytes")
+            held = f"{self.stored} {plural(self.stored, 'sample')}"
+            lines.append(f"{self.store}: {held}, {self.store_nbytes:,} bytes")
         return "\n".join(lines)
 
 
