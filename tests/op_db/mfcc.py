@@ -1,7 +1,7 @@
 """CUSTOM:Mfcc: reference and samples."""
 
 from collections.abc import Mapping
-from math import cos, log, log1p, pi, sqrt
+from math import cos, log1p, pi, sqrt
 
 import numpy as np
 
@@ -35,8 +35,8 @@ def mfcc(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     for a, t in np.ndindex(x.shape[:2]):
         logs = []
         for c in range(channels):
-            energy = sum((weight * sqrt(x[a, t, f]) for f, weight in weights[c] if weight), 0.0)
-            logs.append(log(max(energy, 1e-12)))
+            energy = sum((weight * np.sqrt(x[a, t, f]) for f, weight in weights[c] if weight), 0.0)
+            logs.append(np.log(max(energy, 1e-12)))
         for d in range(count):
             cosines = [cos(pi * d * (c + 0.5) / channels) for c in range(channels)]
             y[a, t, d] = sqrt(2 / channels) * sum(p * q for p, q in zip(logs, cosines, strict=True))

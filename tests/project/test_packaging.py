@@ -16,7 +16,7 @@ from support.base_packages import BASE
 from support.paths import FOLDERS, ROOT
 from wheels.archives import differences, expected_files, write_wheel
 
-MAX_INSTALLED = 8_000_000  # bytes
+MAX_INSTALLED = 8_250_000  # bytes
 MAX_WHEEL = 3_000_000  # bytes: a promise in megabytes, beside 17 MB of NumPy
 FILES = ["pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"]
 INFO = "odt-0.1.0.dist-info/METADATA"
@@ -71,7 +71,7 @@ def test_a_wheel_takes_at_most_3_mb(dist: Path) -> None:
     assert wheel_of(dist).stat().st_size <= MAX_WHEEL
 
 
-def test_an_installation_takes_at_most_8_mb_beside_numpy(dist: Path) -> None:
+def test_an_installation_takes_at_most_8_25_mb_beside_numpy(dist: Path) -> None:
     """Counted as the files named in RECORD, without .pyc."""
     with zipfile.ZipFile(wheel_of(dist)) as wheel:
         sizes = [entry.file_size for entry in wheel.infolist()]
