@@ -47,6 +47,9 @@ PINNED_tflite-micro := tflite-micro==0.dev20261023182759
 PINNED_tflite-runtime := tflite-runtime==2.14.0 'numpy<2'
 PINNED_openvino := openvino==2026.4.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The commands that tests run start in half the time with bytecode, here outside of the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
 .PHONY: test demo accept bench pages wheels emulate clean
 
