@@ -29,9 +29,8 @@ def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
     A weight that calls read in several layouts is left out: a filter of an ordinary and of a
     grouped convolution, say, or of two sizes of images of which one is rounded to bfloat16.
     """
-    specs: dict[str, TensorSpec] = {}
     results: dict[str, int] = {}
-    layouts: dict[str, object] = {}
+    layouts: dict[str, tuple[TensorSpec, *tuple[object, ...]]] = {}
     several: set[str] = set()
     forward = plan.entries[: plan.forward_entries]
     for call in (entry for entry in forward if isinstance(entry, Call)):
@@ -39,14 +38,14 @@ def packed_weights(plan: Plan) -> dict[str, TensorSpec]:
         if spec is not None:
             name, y = plan.root(call.arrays["w"]), call.specs["y"]
             results[name] = y.size // y.shape[-1] + results.get(name, 0)
-            specs[name] = spec
             layout = spec, call.compiled, call.attrs, call.specs["x"].shape[1:]
             if layouts.setdefault(name, layout) != layout:
                 several.add(name)
     packed, values = {}, 0
-    for name in sorted(specs.keys() - several, key=lambda n: results[n]):
-        values += specs[name].size
+    for name in sorted((n for n in layouts if n not in several), key=lambda n: results[n]):
+        spec = layouts[name][0]
+        values += spec.size
         if results[name] > RESULTS or values > MAX_VALUES:
             break
-        packed[name] = specs[name]
+        packed[name] = spec
     return packed
