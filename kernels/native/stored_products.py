@@ -7,20 +7,27 @@ those with decoded weights that are packed.
 from collections.abc import Callable
 from math import prod
 
-import numpy as np
-
 from odt.kernels.geometry.block_formats import BlockFormat
 from odt.kernels.geometry.decoders import BYTE, IntegerDecoder
 from odt.kernels.geometry.quantize import sign_bit
 from odt.kernels.native.binding import Calls, bind, one_loop
-from odt.kernels.native.convolution import epilogue_of
+from odt.kernels.native.convolution import PANEL, epilogue_of
 from odt.kernels.native.dense import walk
 from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.stored_weights import scales_of_units
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import units_of
-from odt.kernels.rows.opdef import Array, Attrs, Clamp, Compiled, ReluMask, Specs, TensorSpec
+from odt.kernels.rows.opdef import (
+    PACKED,
+    Array,
+    Attrs,
+    Clamp,
+    Compiled,
+    ReluMask,
+    Specs,
+    TensorSpec,
+)
 
-PANEL = 2**18  # values of a panel, unless COLUMNS have more
 COLUMNS = 192  # of a panel: whole segments, and whole tiles of every instruction set
 VECTOR = 16  # units and columns are multiples of the widest vector
 SEGMENT = 64  # integers of a unit that are decoded at once, at most
@@ -72,14 +79,9 @@ def packing(
     if isinstance(decoder, BlockFormat):
         minimum = int(decoder.has_minimum)
     else:
-        q = decoder.quantization
-        each = count if q.scale.size == 1 else q.scale.size
-        scales, zeros = (
-            np.ascontiguousarray(np.broadcast_to(a, each).reshape(count, -1)[units], np.float32)
-            for a in (q.scale, q.zero_point)
-        )
-        if q.blocks:
-            shift = prod(q.blocks).bit_length() - 1
+        scales, zeros = scales_of_units(decoder, count, units)
+        if blocks := decoder.quantization.blocks:
+            shift = prod(blocks).bit_length() - 1
     sizes = len(stored), depth, first, size, shift, decoder.bits, minimum, flip
     return bind("decode_panel", stored, scales, zeros, panel, *sizes)
 
@@ -110,7 +112,7 @@ def _products(
     """
     calls = []
     count = panel.size // whole.depth
-    mask_input, epilogue = epilogue_of(clamp, relu_mask, "packed")
+    mask_input, epilogue = epilogue_of(clamp, relu_mask, PACKED)
     for at in range(0, whole.units, count):
         here = slice(at, min(at + count, whole.units))
         bias, mask, to = (a if a is None else a.reshape(-1)[at:] for a in (b, mask_input, y))

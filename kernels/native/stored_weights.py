@@ -45,11 +45,7 @@ def decode_units(decoder: Decoder, x: Array, y: Array, first: int, units: int) -
     if isinstance(decoder, BlockFormat):
         return _decode_blocks(decoder, stored, y, None, count, depth)
     assert isinstance(decoder, IntegerDecoder), "can_decode_units knows the decoder"
-    q = decoder.quantization
-    scale, zero = (
-        np.ascontiguousarray(np.broadcast_to(a, units)[first : first + count], np.float32)
-        for a in (q.scale, q.zero_point)
-    )
+    scale, zero = scales_of_units(decoder, units, slice(first, first + count))
     flip = sign_bit(x.dtype)
     return bind("integer_dequantize_units", stored, y, scale, zero, 1, count, depth, flip)
 
@@ -62,6 +58,17 @@ def can_decode_units(decoder: Decoder, shape: tuple[int, ...]) -> bool:
         return False
     q = decoder.quantization
     return q.scale.size == 1 or (q.axis == 0 and q.scale.size == shape[0] and not q.blocks)
+
+
+def scales_of_units(decoder: IntegerDecoder, units: int, part: slice) -> tuple[Array, Array]:
+    """Returns scales and zero points of some of a weight's units: float32 (units, blocks)."""
+    q = decoder.quantization
+    size = units if q.scale.size == 1 else q.scale.size
+    scale, zero = (
+        np.ascontiguousarray(np.broadcast_to(a, size).reshape(units, -1)[part], np.float32)
+        for a in (q.scale, q.zero_point)
+    )
+    return scale, zero
 
 
 def _scales(decoder: IntegerDecoder) -> tuple[Array, Array]:
