@@ -150,8 +150,9 @@ class Program:
         ]
         self._fused = merged(plan.entries, self._arrays, observable)
         self._covered = {after for after, _ in self._fused.values()}  # by the call before
-        self._releases = releases(plan)
-        self._files = mapped_files(self._arrays[name] for name in mapped_weights(plan))
+        sizes = mapped_weights(plan)
+        self._releases = releases(plan, sizes)
+        self._files = mapped_files(self._arrays[name] for name in sizes)
         self.runs = [
             () if k in self._covered else bound.get(k) or self._runs_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)

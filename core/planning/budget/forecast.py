@@ -6,7 +6,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.gradient_sums import TableRule, table_rule
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
-from odt.core.planning.mapped_weights import mapped_weights, resident_nbytes
+from odt.core.planning.mapped_weights import mapped_weights, nbytes_in_use
 from odt.core.planning.memory import MemoryPlan, separate_nbytes
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
@@ -221,10 +221,10 @@ def _constants(runs: Sequence[Plan]) -> int:
         for name, value in plan.values.items()
         if value.region is Region.CONSTANT and value.base is None
     }
-    for plan in runs:
-        for name in mapped_weights(plan):
-            sizes.pop(name, None)
-    return sum(sizes.values()) + max(map(resident_nbytes, runs))
+    mapped = [mapped_weights(plan) for plan in runs]
+    others = sizes.keys() - set().union(*mapped)
+    in_use = max(map(nbytes_in_use, runs, mapped))
+    return sum(sizes[name] for name in others) + in_use
 
 
 def _read_at_once(runs: Sequence[Plan]) -> int:

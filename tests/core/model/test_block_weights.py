@@ -98,12 +98,12 @@ def test_pages_of_weights_are_released(tmp_path: Path, monkeypatch: pytest.Monke
     odt.lora(odt.load_model(path), 2, seed=1).save_adapters(adapters)
     loss, outputs = trained(path, adapters, tmp_path / "usual.npz")
     plan = Plans(lower_model(read_model(path)).graphs).plan(Computation(outputs=True), 2)
-    assert not mapped_weights.releases(plan)
     sizes = mapped_weights.mapped_weights(plan)
-    assert mapped_weights.resident_nbytes(plan) == sum(sizes.values()) == (96 + 128 + 128) * 40
-    monkeypatch.setattr(mapped_weights, "RESIDENT", 10_000)
-    assert len(mapped_weights.releases(plan)) == 2  # at first, and before the second layer
-    assert mapped_weights.resident_nbytes(plan) == (96 + 128) * 40
+    assert not mapped_weights.releases(plan, sizes)
+    assert mapped_weights.nbytes_in_use(plan, sizes) == sum(sizes.values()) == (96 + 128 + 128) * 40
+    monkeypatch.setattr(mapped_weights, "IN_USE", 10_000)
+    assert len(mapped_weights.releases(plan, sizes)) == 2  # at first, and before the second layer
+    assert mapped_weights.nbytes_in_use(plan, sizes) == (96 + 128) * 40
     found, found_outputs = trained(path, adapters, tmp_path / "released.npz")
     assert found == loss
     assert_same_bits(found_outputs, outputs)
