@@ -317,7 +317,9 @@ def test_a_current_folder_that_was_removed_is_one_line(words: list[str], tmp_pat
         model += ["--load-expected", str(MLP_SM / "expected.bin")]
     code = "import os, runpy, sys; os.rmdir(os.getcwd()); sys.argv[0] = 'odt'; "
     code += "runpy.run_module('odt', run_name='__main__')"
-    command = [sys.executable, "-c", code, words[0], *model, *words[1:]]
+    # The script odt does not import from the current folder, -P neither: Python 3.13.0 itself fails
+    # to import from one that is gone.
+    command = [sys.executable, "-P", "-c", code, words[0], *model, *words[1:]]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path / "gone", check=False
     )
