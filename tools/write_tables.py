@@ -165,7 +165,7 @@ def _default(row: Option) -> str:
     if isinstance(row.kind, Word | RowName):
         text = option(text)
     if row.clients is not None:
-        text += f"; of clients of federations {row.clients}"
+        text += f"; {row.clients} for clients of federations"
     return text if row.of_train is None else f"{row.of_train}; in Python {text}"
 
 
