@@ -139,7 +139,7 @@ TASKS = {
     ),
     "tflm-mnist-lstm-float": Task("MNIST", MNIST, length=LENGTH),
     "mlp": Task("table of 1,797 handwritten digits", ("--source", "digits.npz"), new("mlp", 10)),
-    "mobilenetv2-0.35, new head": Task("TrashNet, 200 photos", PHOTOS, new_head(5)),
+    "mobilenetv2-0.35, head of 5 epochs": Task("TrashNet, 200 photos", PHOTOS, new_head(5)),
     "mobilenetv2-0.35, head of 20 epochs": Task("TrashNet, 200 photos", PHOTOS, new_head(20)),
     "mnist-cnn-uint8-input": Task("MNIST", (*MNIST, "--dtype", "uint8"), length=LENGTH),
     "mnist-dense-512-10": Task("MNIST", MNIST, length=LENGTH),
