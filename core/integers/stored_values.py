@@ -16,6 +16,7 @@ from odt.kernels.rows.opdef import Array
 
 ROUNDING = 0.01  # largest relative difference of scales that differ by rounding alone
 MAX_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
+MAX_WIDE_BIAS = 2**46  # of int64, half of the 48 bits of sums that LiteRT's kernels multiply
 
 
 def stored_values(
@@ -59,7 +60,9 @@ def stored_values(
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
         s_x = new.get(x, model.quantization[x]).scale
-        least = abs(bias) / (s_x * np.float32(MAX_BIAS))  # so that 32 bits hold the bias
+        is_wide = model.graph.tensors[b].spec.dtype == np.int64
+        most = MAX_WIDE_BIAS if is_wide else MAX_BIAS
+        least = abs(bias) / (s_x * np.float32(most))  # so that the integers hold the bias
         if (least > new.get(w, first).scale).any():
             trained = weights.get(w, stored.real)
             assert trained is not None

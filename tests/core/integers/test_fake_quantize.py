@@ -158,6 +158,20 @@ def test_a_bias_that_outgrows_32_bits_gets_a_larger_scale(tmp_path: Path) -> Non
     )
 
 
+def test_a_bias_of_64_bits_keeps_the_scale(tmp_path: Path) -> None:
+    net = QuantizedBuilder(seed=1)
+    x = net.activation((1, 4), 0.1, dtype="int16")
+    w, bias = net.weights((2, 4), [1e-9, 0.01]), net.add_constant(np.array([2**40, 5], np.int64))
+    net.quantize(bias, [1e-10, 1e-3], [0, 0])
+    y = net.operator("FULLY_CONNECTED", (x, w, bias), (1, 2), 0.05, dtype="int16")
+    net.write(tmp_path / "m.tflite", y)
+    odt.Trainer(tmp_path / "m.tflite", loss="mean_squared_error").export(tmp_path / "out.tflite")
+    before, after = (read_model(tmp_path / name) for name in ("m.tflite", "out.tflite"))
+    np.testing.assert_array_equal(after.graph.tensors[w].data, before.graph.tensors[w].data)
+    np.testing.assert_array_equal(after.quantization[w].scale, before.quantization[w].scale)
+    np.testing.assert_array_equal(after.graph.tensors[bias].data, np.array([2**40, 5]))
+
+
 @pytest.mark.parametrize("most", [1, 3000])
 def test_layers_of_other_scales_may_share_a_bias(most: int, tmp_path: Path) -> None:
     """Its integers, which are all 0 if `most` is 1, stay; the real numbers are those of a layer."""
