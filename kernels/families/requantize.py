@@ -99,6 +99,13 @@ def round_sums(sums: Array, m: Array | np.float32, to: Rounding, real: Array, y:
     np.copyto(y, real, casting="unsafe")
 
 
+def clip_sums(sums: Array, to: Rounding, y: Array) -> None:
+    """Computes y from int64 sums that are already integers of y, less its zero point."""
+    np.add(sums, to.zero, out=sums)
+    np.clip(sums, to.lo, to.hi, out=sums)
+    np.copyto(y, sums, casting="unsafe")
+
+
 def check_factors(*factors: Array | float | np.float32) -> None:
     """Raises ShapeError if a quotient of scales is too large for a float32."""
     most = float(np.finfo(np.float32).max)

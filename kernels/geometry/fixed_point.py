@@ -104,8 +104,38 @@ def fixed_multiplier(factor: float) -> tuple[int, int]:
 
 def multiplied(a: Array, factor: tuple[int, int]) -> Array:
     """Returns a times a factor from `fixed_multiplier`, rounded once for 2³¹ and once for 2ᵏ."""
+    product = a.astype(np.int64)
+    multiply(product, factor, np.empty(product.size, np.int64))
+    return product
+
+
+def multiply(a: Array, factor: tuple[int, int], scratch: Array) -> None:
+    """Multiplies int64 numbers as `multiplied` does, in place.
+
+    Args:
+        a: integers of up to 32 bits. Those of more than 17 are limited if the factor is above 1, as
+            products beyond int16 have no use.
+        factor: from `fixed_multiplier`.
+        scratch: flat int64, of at least as many values.
+    """
     m, k = factor
-    return rounded_shift((a * m + (1 << (MULTIPLIER_BITS - 1))) >> MULTIPLIER_BITS, k)
+    if m >> MULTIPLIER_BITS:
+        np.clip(a, LO << 1, -LO << 1, out=a)
+    np.multiply(a, m, out=a)
+    np.add(a, 1 << (MULTIPLIER_BITS - 1), out=a)
+    np.right_shift(a, MULTIPLIER_BITS, out=a)
+    shift_rounded(a, k, scratch)
+
+
+def shift_rounded(a: Array, bits: int, scratch: Array) -> None:
+    """Divides as `rounded_shift` does, in place, with a scratch of `multiply`."""
+    if bits == 0:
+        return
+    signs = scratch[: a.size].reshape(a.shape)
+    np.right_shift(a, 63, out=signs)
+    np.add(a, signs, out=a)
+    np.add(a, 1 << (bits - 1), out=a)
+    np.right_shift(a, bits, out=a)
 
 
 def table_of(function: Callable[[Array], Array], first: float, last: float) -> Array:
