@@ -23,6 +23,7 @@ import numpy as np
 from odt.core.checkpoints.progress import Progress, natural, parse_progress, string
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.options.training_options import BATCH, FIXED
+from odt.core.recipe.option_values import check_mapping
 from odt.core.runtime.parameters import AVERAGE, STATISTIC, Groups, Parameters, by_name
 from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import MAX_LISTED, check_shape, printable, reason
@@ -446,8 +447,7 @@ def nominal(checkpoint: Checkpoint) -> Checkpoint:
 
 def check_properties(properties: Mapping[str, Any]) -> None:
     """Raises OptionError unless all names are strings, and all values strings or finite numbers."""
-    if not isinstance(properties, Mapping):
-        raise OptionError("properties", "must be a mapping from names", type(properties).__name__)
+    check_mapping("properties", properties)
     for name, value in properties.items():
         if not isinstance(name, str):
             raise OptionError("properties", "names must be strings", repr(name))

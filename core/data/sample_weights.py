@@ -87,6 +87,9 @@ def class_weights(
     Raises:
         OptionError: if a weight or class is invalid.
     """
+    if not isinstance(weights, str | Mapping):
+        rule = f"must be {BALANCED} or a mapping from classes to weights"
+        raise OptionError("class_weight", rule, type(weights).__name__)
     if not isinstance(weights, str):
         for label, weight in weights.items():
             if label not in range(classes):

@@ -12,6 +12,7 @@ from odt.core.formats.reader import read_model
 from odt.core.model.graph import FIXED, MAX_AXES, MAX_BYTES
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
+from odt.core.recipe.option_values import check_mapping
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -164,8 +165,9 @@ def _by_input(model: Model, field: str, values: Mapping[str, T]) -> dict[int, T]
     """Returns input → what is given for it by name or number.
 
     Raises:
-        OptionError: if there is no such input, or one is given twice.
+        OptionError: if there is no such input, one is given twice, or it is no mapping.
     """
+    check_mapping(field, values)
     by_input: dict[int, T] = {}
     for name, value in values.items():
         i = _input(model, str(name))

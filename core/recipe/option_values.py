@@ -127,12 +127,37 @@ def words_of(field: str, names: Any, rule: str = "must be texts") -> tuple[str, 
     Raises:
         OptionError: if a value is not text.
     """
-    several = [names] if isinstance(names, str) else names or ()
+    several = [names] if isinstance(names, str) else () if names is None else names
     is_list = isinstance(several, Iterable) and not isinstance(several, Mapping)
     words = tuple(several) if is_list else ()
     if not is_list or not all(isinstance(word, str) for word in words):
         raise OptionError(field, rule, type(names).__name__)
     return words
+
+
+def list_of_names(field: str, names: Any) -> tuple[str, ...] | None:
+    """Returns a list of names as a tuple; None for None.
+
+    Args:
+        field: name of the argument.
+        names: the names; one text is no list, since its letters are no names.
+
+    Raises:
+        OptionError: if they are no list of texts.
+    """
+    if names is None:
+        return None
+    is_list = isinstance(names, Iterable) and not isinstance(names, str | Mapping)
+    words = tuple(names) if is_list else ()
+    if not is_list or not all(isinstance(word, str) for word in words):
+        raise OptionError(field, "must be a list of names", repr(names))
+    return words
+
+
+def check_mapping(field: str, values: object) -> None:
+    """Checks that a value is a mapping, or None; raises OptionError."""
+    if values is not None and not isinstance(values, Mapping):
+        raise OptionError(field, "must be a mapping from names", type(values).__name__)
 
 
 def whole_numbers(field: str, values: Any, least: int) -> tuple[int, ...]:

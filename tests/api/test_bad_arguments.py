@@ -89,6 +89,9 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no selection": ({"trainable": "fc*"}, "`trainable=`: must be last(…)"),
     "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]
     "a schedule of a word": ({"schedule": "cosine"}, "`schedule=`: must be a Schedule"),
+    "losses of no outputs": ({"output_losses": "abc"}, "`output_losses=`: must be a mapping or"),
+    "fractions of no weights": ({"sparse": ["ab"]}, "`sparse=`: must be a mapping or pairs, but"),
+    "no hyper-parameters": ({"hyper_parameters": ["ab"]}, "must be a mapping from names, but got"),
     "a broken budget": ({"memory_budget": 1.5}, "`memory_budget=`: must be a whole number"),
 }
 
@@ -130,7 +133,35 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "classes without names": (
         lambda: odt.replace_head(MODEL, [1, 2]),  # type: ignore[list-item]
-        "`classes=`: must be different names, but got [1, 2]",
+        "`classes=`: must be a list of names, but got [1, 2]",
+    ),
+    "classes in one text": (
+        lambda: odt.replace_head(MODEL, "abc"),
+        "`classes=`: must be a list of names, but got 'abc'",
+    ),
+    "classes of new samples in one text": (
+        lambda: odt.personalize(MODEL, (X, Y), classes="abcdefghij"),
+        "`classes=`: must be a list of names, but got 'abcdefghij'",
+    ),
+    "classes of a report in one text": (
+        lambda: odt.classification_report(trainer(), X, Y, classes="abcdefghij"),
+        "`classes=`: must be a list of names, but got 'abcdefghij'",
+    ),
+    "too few classes of a report": (
+        lambda: odt.classification_report(trainer(), X, Y, classes=["a", "b"]),
+        "`classes=`: must name all 10 classes, but got 2 names",
+    ),
+    "shapes of no inputs": (
+        lambda: odt.load_model(MODEL, input_shapes="abc"),  # type: ignore[arg-type]
+        "`input_shapes=`: must be a mapping from names, but got str",
+    ),
+    "callbacks that are none": (
+        lambda: trainer().fit(X, Y, callbacks="abc"),  # type: ignore[arg-type]
+        "`callbacks=`: must be callbacks, but got str",
+    ),
+    "weights of classes by position": (
+        lambda: trainer().fit(X, Y, class_weight=[1.0, 2.0]),  # type: ignore[arg-type]
+        "`class_weight=`: must be balanced or a mapping from classes to weights, but got list",
     ),
     "a model for a trainer": (
         lambda: odt.classification_report("model.circle", X, Y),  # type: ignore[arg-type]
@@ -157,6 +188,40 @@ def test_arguments_of_functions_are_refused(case: str) -> None:
     call, message = CALLS[case]
     with pytest.raises(odt.OptionError) as refused:
         call()
+    assert message in str(refused.value)
+
+
+WITHOUT_EFFECT: dict[str, tuple[Use, str]] = {
+    "targets beside a DataSet": (lambda t: t.evaluate(DATA_SET, Y), "`y=`: must be left out with"),
+    "training targets beside a DataSet": (lambda t: t.fit(DATA_SET, Y), "`y=`: must be left out"),
+    "targets of a file beside a DataSet": (
+        lambda t: odt.evaluate(MODEL, DATA_SET, Y),
+        "`y=`: must be left out with a DataSet, but got both",
+    ),
+    "targets beside new data": (
+        lambda t: odt.evaluate(MODEL, odt.NewData("photos"), Y),
+        "`y=`: must be left out with NewData, but got both",
+    ),
+    "weights beside batches": (
+        lambda t: t.evaluate([(X[:8], Y[:8])], sample_weight=np.ones(8)),
+        "`sample_weight=`: must be left out with batches",
+    ),
+    "new data without a checkpoint": (
+        lambda t: t.fit(X, Y, new_data=True),
+        "`new_data=`: must come with the `checkpoint=` of the trainer, but got it alone",
+    ),
+    "anchors of a classifier": (
+        lambda t: odt.load_model(MODEL, anchors="mediapipe:8,16,16,16"),
+        "`anchors=`: must come with a detector of two outputs",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_EFFECT)
+def test_arguments_without_effect_are_refused(case: str) -> None:
+    use, message = WITHOUT_EFFECT[case]
+    with trainer() as trained, pytest.raises(odt.OptionError) as refused:
+        use(trained)
     assert message in str(refused.value)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data.columns import open_columns
+from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.reading import listed, reading
 from odt.dataclass import dataclass
 from odt.datasets.statistics import open_any
@@ -39,10 +40,10 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
 
     Raises:
         DataError: if the values are no classes.
-        OptionError: if there are fewer names than classes, a name comes twice, or a file has
-            another class.
+        OptionError: if there are fewer names than classes, a name comes twice, a file has another
+            class, or `classes` is no list of names.
     """
-    names = tuple(classes or ())
+    names = list_of_names("classes", classes) or ()
     if len({*names}) < len(names):
         raise OptionError("classes", "must name each class once", listed(names))
     names_beside: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from odt.charts.html import paragraph
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import scales_of
 from odt.core.planning.computation import Computation
+from odt.core.recipe.option_values import list_of_names
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.metrics import class_form
 from odt.core.training.passes import NO_TOTALS, Each, Totals, evaluate, read_rows
@@ -190,14 +191,18 @@ def classification_report(
         classes: names of the classes; their numbers if left out.
 
     Raises:
-        OptionError: if `trainer` is no trainer.
+        OptionError: if `trainer` is no trainer, or `classes` are no names of all classes.
         DataError: if the samples do not fit the model, or the targets are no classes.
     """
     _check_trainer(trainer)
+    names = list_of_names("classes", classes) or ()
     data = trainer.session.open(x, y)
     counts = class_counter(check_classes(form_of(data, trainer.session.samples), data))
+    count = len(counts.actual)
+    if len(names) not in (0, count):
+        raise OptionError("classes", f"must name all {count} classes", f"{len(names)} names")
     _evaluate(trainer, data, {"classes": counts})
-    return make_report(counts, classes)
+    return make_report(counts, names)
 
 
 def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = None) -> Array:

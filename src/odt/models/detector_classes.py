@@ -8,6 +8,7 @@ from odt.core.export.class_scores import ClassScores
 from odt.core.export.detection_counts import with_max_detections
 from odt.core.formats.flatbuffer.detection_postprocess import read_post_process
 from odt.core.model.model import Model as File
+from odt.core.recipe.option_values import list_of_names
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.models.creation import form_of
@@ -106,8 +107,7 @@ def different_names(classes: Iterable[str]) -> tuple[str, ...]:
     Raises:
         OptionError: if a name is no text or empty, or occurs twice.
     """
-    names = tuple(classes)
-    are_names = not isinstance(classes, str) and all(isinstance(n, str) and n for n in names)
-    if not are_names or len(set(names)) < len(names):
+    names = list_of_names("classes", classes) or ()
+    if not all(names) or len(set(names)) < len(names):
         raise OptionError("classes", "must be different names", classes)
     return names

@@ -13,7 +13,7 @@ from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.model import FORMATS, ONNX
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.options.personalize_options import PersonalizeOptions
-from odt.core.recipe.option_values import check_options
+from odt.core.recipe.option_values import check_options, list_of_names
 from odt.core.storage.atomic_files import remove_leftovers
 from odt.core.training.feature_store import FeatureStore, read_store
 from odt.data.class_labels import labels_of, match_classes
@@ -198,7 +198,7 @@ def personalize(
     show = show or _no_note
     folder, (x, y) = _opened(source, samples, show)
     old, model_classes = _open_store(source, head, paths.old_store)
-    names = classes or (folder.classes if folder is not None else None)
+    names = list_of_names("classes", classes) or (folder.classes if folder is not None else None)
     new = match_classes(labels_of(y, names), model_classes, head.classes)
     if len(new.names) > head.classes and not epochs:
         rule = "must be above 0 for new classes, which must be trained"

@@ -112,7 +112,7 @@ def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
     for key, (name, _) in KEYS.items():
         value = options.get(name)
         if isinstance(value, tuple | dict) and name in EQUATIONS:
-            value = _equations(value)
+            value = _equations(key, value)
         if value not in (None, (), []):
             values[key] = list(value) if isinstance(value, tuple) else value
     # A value in JSON is one in TOML, except that TOML escapes the control character DEL.
@@ -123,8 +123,8 @@ def recipe_text(files: Mapping[str, str], options: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _equations(pairs: Pairs[Any]) -> list[str]:
-    return [f"{name}={value}" for name, value in pairs_of(pairs)]
+def _equations(key: str, pairs: Pairs[Any]) -> list[str]:
+    return [f"{name}={value}" for name, value in pairs_of(key, pairs)]
 
 
 def read_recipe(folder: str) -> dict[str, Any]:

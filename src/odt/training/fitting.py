@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,10 @@ class Fit:
         self.evaluation = trainer.evaluation
         self.checkpoints = trainer.checkpoints
         self.history = History()
-        callbacks_of_user = [callbacks] if isinstance(callbacks, Callback) else callbacks
+        callbacks_of_user = [*callbacks] if isinstance(callbacks, Iterable) else [callbacks]
+        for callback in callbacks_of_user:
+            if not isinstance(callback, Callback):
+                raise OptionError("callbacks", "must be callbacks", type(callback).__name__)
         self._progress = progress_of(verbose)
         self.callbacks = [self.history, *callbacks_of_user, *self._progress]
         for callback in self.callbacks:

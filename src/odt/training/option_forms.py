@@ -11,9 +11,19 @@ T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
 
 
-def pairs_of(values: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
-    """Returns the (key, value) pairs of a mapping or of a sequence of pairs."""
-    pairs = values.items() if isinstance(values, Mapping) else values or ()
+def pairs_of(field: str, values: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
+    """Returns the (key, value) pairs of a mapping or of a sequence of pairs.
+
+    Args:
+        field: name of the argument.
+        values: the mapping or the pairs; None for none.
+
+    Raises:
+        OptionError: if they are neither.
+    """
+    pairs = tuple(values.items() if isinstance(values, Mapping) else values or ())
+    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise OptionError(field, "must be a mapping or pairs", repr(values))
     return tuple((key, value) for key, value in pairs)
 
 
@@ -54,7 +64,7 @@ def losses_of(
         rule = f"must have a loss for each of the {outputs} outputs, or None for none"
         raise OptionError("loss", rule, f"{len(several)} losses")
     pairs = [(str(k), "none") for k in range(outputs)]
-    return pairs + [(str(k), v or "none") for k, v in pairs_of(numbered(several))]
+    return pairs + [(str(k), v or "none") for k, v in pairs_of("loss", numbered(several))]
 
 
 def name_of(value: object) -> Any:

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.core.model.graph import Graph
-from odt.core.options.option import ByOutput, ByPattern, Kind, RowName
+from odt.core.options.option import ByOutput, ByPattern, RowName
 from odt.core.options.training_options import BATCH, RECIPE_OPTIONS
+from odt.core.recipe.option_values import check_mapping
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.errors import OptionError, UnsupportedError
@@ -48,6 +49,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     Raises:
         OptionError: if a value has none of the forms of its argument.
     """
+    check_mapping("hyper_parameters", hyper_parameters)
     values = dict(hyper_parameters or {})
     if isinstance(optimizer, Optimizer):
         values = optimizer.hyper_parameters() | values
@@ -72,7 +74,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
         options |= {"teacher_weight": teacher.weight, "temperature": teacher.temperature}
     chosen = trainable_of(trainable)
     return Request(
-        {n: _in_core(RECIPE_OPTIONS[n].kind, v) for n, v in options.items() if v is not None},
+        {n: _in_core(n, v) for n, v in options.items() if v is not None},
         values,
         last=chosen.last,
         operators=forms.listed_of(chosen.operators),
@@ -80,21 +82,21 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     )
 
 
-def _in_core(kind: Kind, value: Any) -> Any:
+def _in_core(name: str, value: Any) -> Any:
     """Returns the value of an option in the form that `core` uses."""
-    match kind:
+    match RECIPE_OPTIONS[name].kind:
         case RowName(register) if register is LOSSES:
             return loss_text(value)
         case RowName(register) if register is OPTIMIZERS:
             return forms.name_of(value)
         case ByOutput(RowName()):
-            return tuple((str(i), loss_text(v)) for i, v in forms.pairs_of(value)) or None
+            return tuple((str(i), loss_text(v)) for i, v in forms.pairs_of(name, value)) or None
         case ByOutput():
-            pairs = forms.pairs_of(forms.numbered(value))
+            pairs = forms.pairs_of(name, forms.numbered(value))
             return tuple((str(i), number) for i, number in pairs) or None
         case ByPattern(has_default=has_default):
             by_default = has_default and isinstance(value, float | int)
-            return forms.pairs_of({"": value} if by_default else value)
+            return forms.pairs_of(name, {"": value} if by_default else value)
     return value
 
 

@@ -13,7 +13,8 @@ from odt.compat.ort.onnx_artifacts import OnnxArguments, OwnLoss
 from odt.compat.ort.onnx_source import onnx_source
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
-from odt.compat.ort.recipe import Recipe, check_names, list_of_names
+from odt.compat.ort.recipe import Recipe, check_names
+from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import stored_loss

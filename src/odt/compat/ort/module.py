@@ -11,6 +11,7 @@ from odt.compat.ort.onnx_state import OnnxState
 from odt.compat.ort.ort_value import OrtValue
 from odt.compat.ort.recipe_model import RecipeModel
 from odt.compat.ort.steps import Outputs
+from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError
 from odt.training.trainer import Trainer
@@ -190,7 +191,8 @@ class Module(Closing):
             ModelError: if the file cannot be written, or its name is that of another format.
         """
         self._check_values()
-        self.model.export(inference_model_uri, list(graph_output_names))
+        names = list_of_names("graph_output_names", graph_output_names) or ()
+        self.model.export(inference_model_uri, names)
 
     def input_names(self) -> list[str]:
         """Returns the names of the arguments of a call: the model's inputs, and the targets."""

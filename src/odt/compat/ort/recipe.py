@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from glob import escape
 from typing import Any
 
 from odt.compat.ort.onnxblock.loss import LOSSES, Loss
 from odt.core.options.training_options import TRAINING_OPTIONS
+from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
@@ -158,24 +159,6 @@ def check_names(field: str, names: Any, names_of_model: Collection[str]) -> tupl
             remedy = f"It has {', '.join(names_of_model)}."
             raise OptionError(field, "must be names of the model", name, remedy)
     return listed
-
-
-def list_of_names(field: str, names: Any) -> tuple[str, ...] | None:
-    """Returns a list of names of any model; None for None.
-
-    Args:
-        field: argument that holds them.
-        names: the names.
-
-    Raises:
-        OptionError: if it is no list of texts.
-    """
-    if names is None:
-        return None
-    is_list = isinstance(names, Sequence) and not isinstance(names, str)
-    if not is_list or not all(map(_is_text, names)):
-        raise OptionError(field, "must be a list of names", repr(names))
-    return tuple(names)
 
 
 def _is_text(value: Any) -> bool:
