@@ -15,6 +15,8 @@ RNG = np.random.default_rng(1)
 X = RNG.normal(size=(32, 784)).astype(np.float32)
 Y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 32)]
 
+DATA_SET = odt.DataSet(X, Y)
+
 Use = Callable[[odt.Trainer], object]
 
 DATA: dict[str, tuple[Use, str]] = {

@@ -114,6 +114,7 @@ SOME_RUNS = (
     "odt.models.model_html",
     "odt.models.summary",
     "odt.progress",
+    "odt.tasks.stated_anchors",
     "odt.training.detection",
     "odt.training.first_steps",
     "odt.training.history_html",

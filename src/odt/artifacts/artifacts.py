@@ -290,7 +290,8 @@ def _losses_on(trainer: Trainer, x: Any, y: Any, steps: int) -> tuple[float, ...
     losses: list[float] = []
     record = LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
     last = trainer.session.build().parameters.step + steps
-    trainer.fit(x, y, max_steps=last, callbacks=[record], verbose=0, new_data=True)
+    resumes = bool(trainer.session.resume.path)
+    trainer.fit(x, y, max_steps=last, callbacks=[record], verbose=0, new_data=resumes)
     return tuple(losses)
 
 

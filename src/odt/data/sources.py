@@ -25,7 +25,7 @@ from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import TensorSpec
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -66,6 +66,23 @@ def recorded(x: Any) -> Record | None:
         return record_of(sidecar.record_content) if sidecar else None
 
 
+def parts_of(x: Any, y: Any) -> tuple[Any, Any, bool]:
+    """Returns inputs, targets and `ignore_rest` of a DataSet, or of arguments that are none.
+
+    Args:
+        x: a DataSet, or inputs.
+        y: targets; None with a DataSet.
+
+    Raises:
+        OptionError: if targets are given with a DataSet.
+    """
+    if not isinstance(x, DataSet):
+        return x, y, False
+    if y is not None:
+        raise OptionError("y", "must be left out with a DataSet", "both")
+    return x.x, x.y, x.ignore_rest
+
+
 def samples_of(x: Any, y: Any, model: SampleSpecs | Runtime) -> dataset.DataSet:
     """Opens arrays or files as a data set, and checks it against the model.
 
@@ -76,10 +93,9 @@ def samples_of(x: Any, y: Any, model: SampleSpecs | Runtime) -> dataset.DataSet:
 
     Raises:
         DataError: if names, shapes or dtypes do not match the model, or numbers of samples differ.
+        OptionError: if targets are given with a DataSet.
     """
-    rest = isinstance(x, DataSet) and x.ignore_rest
-    if isinstance(x, DataSet):
-        x, y = x.x, x.y
+    x, y, rest = parts_of(x, y)
     inputs = partial(_columns, specs=model.input_specs, names=model.input_names)
     quantizations = model.quantizations
     if y is None:

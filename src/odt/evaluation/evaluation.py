@@ -20,9 +20,9 @@ from odt.core.training.metrics import fitting_metrics, user_names
 from odt.core.training.passes import NO_TOTALS, Seen, unseen
 from odt.core.training.sample_results import SampleResults
 from odt.data.new_data import NewData, OpenedData, Show, open_labeled
-from odt.data.sources import DataSet, recorded, samples_of, with_weights
+from odt.data.sources import parts_of, recorded, samples_of, with_weights
 from odt.dataclass import dataclass
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.evaluation.classification import (
     ClassificationReport,
     check_classes,
@@ -248,15 +248,15 @@ class ModelEvaluator(Closing):
 
 def task_of(x: Any, y: Any) -> str | None:
     """Returns the task of targets by the JSON file beside a data file: "boxes", or None."""
-    record = recorded(x.y if isinstance(x, DataSet) else y)
+    _, targets, _ = parts_of(x, y)
+    record = recorded(targets)
     return "boxes" if record is not None and record.boxes else None
 
 
 def class_names(x: Any, y: Any) -> Sequence[str]:
     """Returns the names of the classes in the JSON file beside a data file; empty for none."""
-    if isinstance(x, DataSet):
-        x, y = x.x, x.y
-    for path in (y, x):
+    inputs, targets, _ = parts_of(x, y)
+    for path in (targets, inputs):
         if isinstance(path, str | os.PathLike):
             sidecar = read_sidecar(os.fspath(path))
             if sidecar and sidecar.classes:
@@ -305,13 +305,16 @@ def evaluate(
             `per_class` is given.
         ModelError: if the model cannot be read.
         OdtError: if there is no preprocessing record for NewData.
-        OptionError: if the loss or a metric does not fit the model.
+        OptionError: if the loss or a metric does not fit the model, or `y` is given with a DataSet
+            or NewData.
         UnsupportedError: if odt cannot compute an operator.
     """
     check_arguments(options, evaluate, further=RECIPE_OPTIONS)
     source = model if isinstance(model, Model) else Model(file_of(model))
     need_sequences(file_of(source))
     if isinstance(x, NewData):
+        if y is not None:
+            raise OptionError("y", "must be left out with NewData", "both")
         x.record_for(file_of(source))  # a missing record is an error before anything is planned
     with ModelEvaluator(
         source,

@@ -331,8 +331,8 @@ def load_model(
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
         DataError: if the adapters cannot be read.
         OptionError: if there is no such signature or input, a shape or value does not fit its
-            input, `sequence_length` is given for a model without state, or `max_detections` for
-            one without the operator.
+            input, `sequence_length` is given for a model without state, `max_detections` for one
+            without the operator, or `anchors` do not fit the model's outputs.
     """
     file = read_interface(path, signature, input_shapes, input_values)
     file = with_sequences(file, sequence_length, return_sequences)
@@ -341,6 +341,9 @@ def load_model(
 
         file = with_max_detections(file, max_detections)
     if anchors is not None:
+        from odt.tasks.stated_anchors import recognize
+
+        recognize(file, anchors)  # refuses anchors that do not fit, and other models
         file = replace(file, anchors=anchors)
     if adapters is None:
         return Model(file)

@@ -6,7 +6,7 @@ from typing import Any
 from odt.core.recipe.option_values import check_whole
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.training.passes import Seen
-from odt.data.sources import DataSet
+from odt.data.sources import parts_of
 from odt.errors import OdtError, OptionError
 from odt.models.model import Path
 from odt.runs.page import page
@@ -48,10 +48,8 @@ def report(
         DataError: if the samples cannot be read or do not fit the model.
         OptionError: if inputs or targets are given alone, or `y` with a DataSet.
     """
-    if isinstance(x, DataSet) and y is not None:
-        raise OptionError("y", "must be left out with a DataSet", "both")
-    given = (x.x, x.y) if isinstance(x, DataSet) else (x, y)
-    if (given[0] is None) != (given[1] is None):
+    inputs, targets, _ = parts_of(x, y)
+    if (inputs is None) != (targets is None):
         raise OptionError("x, y", "must be given together", "one of them")
     check_whole("wrong", wrong, 0)
     record = run if isinstance(run, Run) else read_run(run)

@@ -132,9 +132,7 @@ class Detection:
         trains: bool = False,
     ) -> DataSet:
         """Opens samples with their boxes; arguments as of `Session.open`."""
-        rest = isinstance(x, sources.DataSet) and x.ignore_rest
-        if isinstance(x, sources.DataSet):
-            x, y = x.x, x.y
+        x, y, rest = sources.parts_of(x, y)
         data = sources.samples_of(sources.DataSet(x, None, rest), None, model)
         if y is None or not targets:
             return data

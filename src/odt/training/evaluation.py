@@ -187,6 +187,9 @@ class SessionEvaluation(Closing):
         session = self._session
         trainer = session.build()
         if is_batches(x, y):
+            if sample_weight is not None:
+                rule = "must be left out with batches, whose items are (x, y, sample_weight)"
+                raise OptionError("sample_weight", rule, "both")
             return self._evaluate_batches(x)
         data = session.open(x, y, sample_weight)
         detection = session.detection

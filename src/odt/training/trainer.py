@@ -335,6 +335,9 @@ class Trainer(Closing):
         self.stop_training = self.worse = False
         session = self.session
         if new_data:
+            if not session.resume.path:
+                rule = "must come with the `checkpoint=` of the trainer"
+                raise OptionError("new_data", rule, "it alone")
             session.resume = session.resume.on_new_data()
         run = Fit(self, callbacks, options, verbose)
         if is_batches(x, y):
@@ -434,6 +437,7 @@ class Trainer(Closing):
         Raises:
             DataError: if the data does not match the model, or holds values that the loss cannot
                 use.
+            OptionError: if `y` is given with a DataSet, or `sample_weight` with an iterable.
         """
         return self.evaluation.evaluate(x, y, sample_weight, verbose)
 
