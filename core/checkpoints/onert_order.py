@@ -28,21 +28,30 @@ class HashOrder:
     def __init__(self, keys: Iterable[int] = ()) -> None:
         self._buckets = 1
         self._limit = 0
-        self.keys: list[int] = []
+        self._size = 0
+        # Bucket → its keys, as the keys of a mapping; both in the order of insertion, of which that
+        # of the map is the reverse.
+        self._chains: dict[int, dict[int, None]] = {}
         for key in keys:
             self.insert(key)
 
+    @property
+    def keys(self) -> list[int]:
+        """The keys in the order of the map."""
+        return [k for chain in reversed(self._chains.values()) for k in reversed(chain)]
+
     def insert(self, key: int) -> None:
         """Inserts a key, unless the map has it."""
-        if key in self.keys:
+        if key in self._chains.get(key % self._buckets, {}):
             return
-        size = len(self.keys) + 1
-        if size > self._limit:
-            need = max(size, 0 if self._limit else FIRST_BUCKETS)
+        self._size += 1
+        if self._size > self._limit:
+            need = max(self._size, 0 if self._limit else FIRST_BUCKETS)
             if need >= self._buckets:
                 least = max(need + 1, 2 * self._buckets)
+                old = self.keys
                 self._buckets = next(n for n in _BUCKETS if n >= least)
-                old, self.keys = self.keys, []
+                self._chains = {}
                 for k in old:
                     self._place(k)
             self._limit = self._buckets
@@ -50,12 +59,17 @@ class HashOrder:
 
     def erase(self, keys: set[int]) -> None:
         """Removes keys; the other keys keep their order and buckets."""
-        self.keys = [k for k in self.keys if k not in keys]
+        for key in keys:
+            bucket = key % self._buckets
+            chain = self._chains.get(bucket, {})
+            if key in chain:
+                del chain[key]
+                self._size -= 1
+                if not chain:
+                    del self._chains[bucket]
 
     def _place(self, key: int) -> None:
-        bucket = key % self._buckets
-        at = next((i for i, k in enumerate(self.keys) if k % self._buckets == bucket), 0)
-        self.keys.insert(at, key)
+        self._chains.setdefault(key % self._buckets, {})[key] = None
 
 
 def checkpoint_order(graph: Graph) -> list[int]:

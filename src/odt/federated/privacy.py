@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from odt.core.recipe.option_values import check_whole
 from odt.errors import MissingPackageError, OptionError
@@ -49,8 +49,7 @@ def privacy_loss(
     check_whole("rounds", rounds, 0)
     if not 0 < sensitivity < math.inf:
         raise OptionError("sensitivity", "must be a finite number above 0", sensitivity)
-    noise = [noise_multiplier / sensitivity] * rounds
-    return composed_loss(noise, sampling_rate=sampling_rate, delta=delta)
+    return _loss({noise_multiplier / sensitivity: rounds}, sampling_rate, delta)
 
 
 def composed_loss(
@@ -68,7 +67,18 @@ def composed_loss(
         OptionError: if an argument is out of range.
         MissingPackageError: if dp-accounting is not installed.
     """
-    for multiplier in noise_multipliers:
+    return _loss(Counter(noise_multipliers), sampling_rate, delta)
+
+
+def _loss(noise: Mapping[float, int], sampling_rate: float, delta: float) -> float:
+    """Returns ε of Gaussian mechanisms.
+
+    Args:
+        noise: noise multiplier → number of mechanisms that have it.
+        sampling_rate: as in `privacy_loss`.
+        delta: as in `privacy_loss`.
+    """
+    for multiplier in noise:
         if not multiplier >= 0:
             raise OptionError("noise_multiplier", "must be at least 0", multiplier)
     if not 0 < sampling_rate <= 1:
@@ -83,12 +93,12 @@ def composed_loss(
             "privacy_loss: dp-accounting must be installed, but is not. Install it with "
             "pip install 'odt[privacy]'."
         ) from None
-    if not noise_multipliers:
+    if not any(noise.values()):
         return 0.0
-    if min(noise_multipliers) == 0:
+    if min(noise) == 0:
         return math.inf
     accountant = RdpAccountant()
-    for multiplier, count in Counter(noise_multipliers).items():
+    for multiplier, count in noise.items():
         event = GaussianDpEvent(multiplier)
         if sampling_rate < 1:
             event = PoissonSampledDpEvent(sampling_rate, event)

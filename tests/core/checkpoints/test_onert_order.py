@@ -1,5 +1,7 @@
 """The order in which onert writes tensors into its checkpoints."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from support.networks import Net
 
@@ -24,6 +26,33 @@ def test_keys_of_few_buckets_come_out_last_in_first_out() -> None:
 
 def test_a_key_goes_before_its_bucket() -> None:
     assert HashOrder([0, 1, 13]).keys == [1, 13, 0]
+
+
+def in_turn(keys: Iterable[int], buckets: int) -> list[int]:
+    """Inserts keys by the rule of the map, which does not grow."""
+    order: list[int] = []
+    for key in keys:
+        same = [i for i, k in enumerate(order) if k % buckets == key % buckets]
+        order.insert(same[0] if same else 0, key)
+    return order
+
+
+def test_erased_keys_leave_the_order_of_the_others() -> None:
+    order = HashOrder([0, 1, 13, 2, 14])  # 13 buckets
+    order.erase({1, 14, 2})
+    for key in (15, 1, 26):
+        order.insert(key)
+    assert order.keys == in_turn([0, 13, 15, 1, 26], 13) == [1, 15, 26, 13, 0]
+
+
+def test_a_map_that_grows_inserts_its_keys_again_in_their_order() -> None:
+    keys = [*np.random.default_rng(1).permutation(1000).tolist()[:29]]
+    small = in_turn(keys[:13], 13)
+    assert HashOrder(keys).keys == in_turn([*small, *keys[13:]], 29)
+
+
+def test_a_map_of_many_keys_takes_time_in_proportion() -> None:
+    assert HashOrder(range(100_000)).keys[:3] == [99_999, 99_998, 99_997]
 
 
 def test_the_order_of_a_chain_is_the_one_onert_was_seen_to_write() -> None:
