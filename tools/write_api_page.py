@@ -5,6 +5,7 @@ python tools/write_api_page.py
 
 import inspect
 import re
+import sys
 import tomllib
 from dataclasses import dataclass
 from enum import Enum
@@ -194,12 +195,30 @@ def signature(value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, Enum):
         return f": {', '.join(value.__members__)}"
     try:
-        text = public_names(str(inspect.signature(value)))
+        text = public_names(str(evaluated(value)))
         package = "odt." if not value.__module__.startswith("odt.compat") else ""
         text = re.sub(r"(: |-> )'([A-Z]\w+)'", rf"\1{package}\2", text)  # names of later classes
     except (TypeError, ValueError):
         return ""
     return text.partition(" -> ")[0] if inspect.isclass(value) else text
+
+
+def evaluated(value: Any) -> inspect.Signature:
+    """Returns the signature of a class or function, with public names in quotes as what they are.
+
+    Modules name a class in quotes if they import it for type checkers only.
+    """
+    scope = {name: getattr(odt, name) for name in odt.PUBLIC} | vars(sys.modules[value.__module__])
+
+    def real(annotation: Any) -> Any:
+        try:
+            return eval(annotation, scope) if isinstance(annotation, str) else annotation
+        except NameError:  # a name that is not public
+            return annotation
+
+    shown = inspect.signature(value)
+    parameters = [p.replace(annotation=real(p.annotation)) for p in shown.parameters.values()]
+    return shown.replace(parameters=parameters, return_annotation=real(shown.return_annotation))
 
 
 def public_names(text: str) -> str:
@@ -214,7 +233,7 @@ def public_names(text: str) -> str:
     text = re.sub(r"\bOptional\[(Literal\[[^]]*\])\]", r"\1 | None", text.replace("typing.", ""))
     text = text.replace("pathlib._local.", "pathlib.")  # as Python 3.13 says
     text = re.sub(r"\b(?:collections\.abc|os)\.(?=[A-Z])", "", text)
-    text = text.replace("'np.random.Generator'", "numpy.random.Generator")
+    text = text.replace("numpy.random._generator.", "numpy.random.")
     text = re.sub(r"<class '(\w+)'>", r"\1", text.replace("<factory>", "{}"))
     return re.sub(r"\bodt(?:\.[a-z_]+)+\.(\w+)", public, text)
 

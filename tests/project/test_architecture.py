@@ -99,7 +99,7 @@ SOME_PLANS: tuple[str, ...] = (
 SOME_PLANS += ("odt.core.lowering.split_frozen",)
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
-# models, and shows progress and objects of notebooks.
+# models, and shows progress and objects of notebooks; and the parts of a trainer that not all use.
 SOME_RUNS = (
     *SOME_PLANS,
     "odt.core.export.",
@@ -115,13 +115,19 @@ SOME_RUNS = (
     "odt.models.summary",
     "odt.progress",
     "odt.tasks.stated_anchors",
+    "odt.training.checkpoint_state",
+    "odt.training.checkpoints",
     "odt.training.detection",
+    "odt.training.evaluation",
+    "odt.training.exports",
     "odt.training.first_steps",
+    "odt.training.fitting",
     "odt.training.history_html",
     "odt.training.live_curves",
     "odt.training.plan_html",
     "odt.training.progress_bar",
     "odt.training.rate_html",
+    "odt.training.rate_test",
 )
 LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": SOME_FILES + SOME_PLANS}
 # Imported inside functions only: slow, or an extra that may not be there.

@@ -67,6 +67,13 @@ def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     assert not modules & (SLOW | {"numpy.random"})
     for folder in ("ops", "custom", "losses", "metrics", "optimizers"):
         assert not below(modules, f"kernels.{folder}")
+    some_scripts = ("checkpoint_state", "evaluation", "exports", "fitting", "rate_test")
+    assert not modules & {f"odt.training.{name}" for name in some_scripts}
+
+
+def test_public_names_leave_the_collector_as_it_is() -> None:
+    script = "import odt, gc; odt.TrainingInfo; assert gc.isenabled()\n"
+    loaded(script + "gc.disable(); odt.Trainer; assert not gc.isenabled()", before="numpy")
 
 
 def test_training_imports_no_slow_module_and_few_rows(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from odt.core.runtime.parameters import AVERAGE, WEIGHT
 from odt.core.storage.reading import printable
 from odt.errors import DataError, ModelError, OptionError
 from odt.models.model import Model, Path, file_of
-from odt.training.state_sources import PARAMETERS, FileContents, Source
+from odt.training.checkpoints import Checkpoints
+from odt.training.state_sources import PARAMETERS, FileContents, Source, TrainerContents
 from odt.training.weights import Array, as_array, fitting
 
 
@@ -232,18 +233,25 @@ class CheckpointState:
         )
 
 
-def resume_from(checkpoint: Path | CheckpointState | None) -> Resume:
-    """Returns the checkpoint of a path or a CheckpointState; None for a new run.
+def state_of(checkpoints: Checkpoints) -> CheckpointState:
+    """Returns the state of a trainer, in the arrays that train.
 
     Args:
-        checkpoint: the path or state; None for none.
+        checkpoints: checkpoints of the trainer.
+    """
+    return CheckpointState(TrainerContents(checkpoints))
+
+
+def resume_from(checkpoint: Path | CheckpointState) -> Resume:
+    """Returns the checkpoint of a path or a CheckpointState.
+
+    Args:
+        checkpoint: the path or state.
 
     Raises:
         ModelError: if the file cannot be read.
         OptionError: if it is neither.
     """
-    if checkpoint is None:
-        return Resume("", None)
     if isinstance(checkpoint, str | os.PathLike):
         return read_resume(checkpoint)
     if not isinstance(checkpoint, CheckpointState):

@@ -2,8 +2,8 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from odt.core.training.results import Epoch
 from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples, arrange
-from odt.data.sources import batches_of, class_weighted
+from odt.data.sources import batches_of, class_weighted, is_batches, recorded
 from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
@@ -39,14 +39,15 @@ from odt.training.default_rate import (
 from odt.training.evaluation import check_verbose
 from odt.training.fit_warnings import (
     ValidationClasses,
+    clipped_activations,
     one_class,
     undone,
     unscaled_inputs,
     warnings_before_training,
     worse_than_untrained,
 )
-from odt.training.pipelines import pipeline_of
-from odt.training.teacher import taught_samples
+from odt.training.pipelines import parsed_augmentations, pipeline_of
+from odt.training.teacher_outputs import taught_samples
 
 if TYPE_CHECKING:
     from odt.core.data.augmentations.augmentation import Augmentation
@@ -59,6 +60,78 @@ UNTRAINED = 256  # most training samples of epoch 0, or labels if samples have s
 LEAST_UNTRAINED = 16  # samples of epoch 0, however many labels they have
 INSPECTED = 8  # of these, whose inputs a warning is about
 WITH_BATCHES = ("epochs", "class_weight", "new_data")  # options that fit an iterable of batches
+
+
+def fit(
+    trainer: "Trainer",
+    x: Any,
+    y: Any,
+    validation_data: Any,
+    callbacks: Callback | Sequence[Callback],
+    options: FitOptions,
+    verbose: int | str,
+    fine_tune: bool,
+) -> History:
+    """Trains for a number of epochs, as `Trainer.fit`.
+
+    Args:
+        trainer: the trainer.
+        x: inputs.
+        y: targets; None with a DataSet or an iterable.
+        validation_data: samples for validation.
+        callbacks: one or several callbacks of the user.
+        options: the other arguments, checked.
+        verbose: what shows progress.
+        fine_tune: whether a default learning rate may be lowered, and epochs undone.
+    """
+    trainer.checkpoints.check_path("save_to", options.save_to)
+    trainer.stop_training = trainer.worse = False
+    session = trainer.session
+    if options.new_data:
+        if not session.resume.path:
+            rule = "must come with the `checkpoint=` of the trainer"
+            raise OptionError("new_data", rule, "it alone")
+        session.resume = session.resume.on_new_data()
+    run = Fit(trainer, callbacks, options, verbose)
+    if is_batches(x, y):
+        with _fitting(run):
+            run.train_batches(x, validation_data)
+        return run.history
+    data = session.open(x, y, options.sample_weight, trains=True)
+    validation_set = session.open(*pair(validation_data)) if validation_data is not None else None
+    trainer.record = recorded(x) or trainer.record
+    if session.detection is not None:
+        trainer.record = session.detection.recorded(trainer.record)
+    samples, weighting = run.arrange(data, validation_set)
+    augmentations = parsed_augmentations(run.options.augment)
+    scales = scales_of(samples.all.weights)
+    core = session.build(
+        samples.count + (validation_set.length if validation_set else 0),
+        scales=scales,
+        prepared=session.prepared_nbytes(augmentations, scales),
+        shuffled=samples.order.shuffle,
+    )
+    core.augment = ",".join(map(str, augmentations))
+    core.parameters.mask_seed = samples.order.seed
+    core.weighting = weighting
+    saver = trainer.checkpoints.begin(
+        samples.order, options.save_to, options.save_every, options.properties
+    )
+    fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
+    with _fitting(run):
+        run.train_samples(samples, saver, fine_tune, augmentations)
+    warn(clipped_activations(session.build()))
+    return run.history
+
+
+@contextmanager
+def _fitting(run: "Fit") -> Iterator[None]:
+    run.session.fitting = True
+    try:
+        yield
+    finally:
+        run.session.fitting = False
+        run.close()
 
 
 class Fit:

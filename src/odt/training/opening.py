@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from odt.core.checkpoints.resume import Resume
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS, SessionOptions
 from odt.core.recipe.option_values import check_option, check_options
 from odt.core.recipe.sequences import need_sequences
 from odt.core.storage.free_memory import paused_collector
 from odt.models.model import Model, file_of
-from odt.training.checkpoint_state import resume_from
 from odt.training.option_forms import metric_names
 from odt.training.recipes import recipe_of, request_of
 from odt.training.session import Session
@@ -49,7 +49,11 @@ def open_session(
     values = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
     session_options = SessionOptions(**values)
     check_options(session_options)
-    resume = resume_from(session_options.checkpoint)
+    resume = Resume("", None)
+    if session_options.checkpoint is not None:
+        from odt.training.checkpoint_state import resume_from
+
+        resume = resume_from(session_options.checkpoint)
     teacher = teacher_of(teacher)
     detection = None
     if session_options.task is not None:

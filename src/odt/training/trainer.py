@@ -1,7 +1,7 @@
 """Trainer: what a user calls to train, evaluate and export a model."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from odt.core.data.protocol import scales_of
@@ -15,29 +15,26 @@ from odt.core.recipe.option_values import (
 )
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
-from odt.data.sources import ClassWeight, is_batches, recorded
+from odt.data.sources import ClassWeight
 from odt.errors import OdtError, OptionError, warn
 from odt.habits import known_arguments, missing_attribute
 from odt.kernels.rows.scheduledef import Schedule
 from odt.models.model import Model, Path, file_of
 from odt.optimizer import Optimizer
-from odt.training import exports, rate_test
-from odt.training.callbacks import Callback, History
-from odt.training.checkpoint_state import CheckpointState, resume_from
-from odt.training.checkpoints import Checkpoints
-from odt.training.evaluation import SessionEvaluation
-from odt.training.fit_warnings import clipped_activations
-from odt.training.fitting import Fit, pair
 from odt.training.opening import open_session
 from odt.training.option_forms import Pairs
-from odt.training.pipelines import parsed_augmentations
-from odt.training.rate_test import RateTest
 from odt.training.row_keywords import row_keywords
 from odt.training.session import Logs
-from odt.training.state_sources import TrainerContents
 from odt.training.step_keywords import StepKeywords
 from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
+
+if TYPE_CHECKING:
+    from odt.training.callbacks import Callback, History
+    from odt.training.checkpoint_state import CheckpointState
+    from odt.training.checkpoints import Checkpoints
+    from odt.training.evaluation import SessionEvaluation
+    from odt.training.rate_test import RateTest
 
 
 class Trainer(Closing):
@@ -89,7 +86,7 @@ class Trainer(Closing):
         frozen_int8: Any = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
-        checkpoint: Path | CheckpointState | None = None,
+        checkpoint: "Path | CheckpointState | None" = None,
         **steps: Unpack[StepKeywords],
     ) -> None:
         """Reads the model and prepares its training; memory is allocated later.
@@ -180,10 +177,24 @@ class Trainer(Closing):
             checkpoint=checkpoint,
             **steps,
         )
-        self.evaluation = SessionEvaluation(self.session)
-        self.checkpoints = Checkpoints(self.session)
         self.record: Record | None = None
         self.stop_training = self.worse = False
+
+    # Parts of a trainer that not all scripts use. Their modules are loaded when they are used.
+
+    @cached_property
+    def evaluation(self) -> "SessionEvaluation":
+        """What evaluates and predicts."""
+        from odt.training.evaluation import SessionEvaluation
+
+        return SessionEvaluation(self.session)
+
+    @cached_property
+    def checkpoints(self) -> "Checkpoints":
+        """What writes and restores checkpoints."""
+        from odt.training.checkpoints import Checkpoints
+
+        return Checkpoints(self.session)
 
     def __repr__(self) -> str:
         return f"Trainer({self.model!r}, {self._options_line})"
@@ -231,7 +242,7 @@ class Trainer(Closing):
         validation_data: Any = None,
         shuffle: bool | None = None,
         seed: int | None = None,
-        callbacks: Callback | Sequence[Callback] = (),
+        callbacks: "Callback | Sequence[Callback]" = (),
         verbose: int | str = "auto",
         drop_last: bool | None = None,
         stratify: bool | None = None,
@@ -246,7 +257,7 @@ class Trainer(Closing):
         sample_weight: Any = None,
         augment: Any = None,
         new_data: bool = False,
-    ) -> History:
+    ) -> "History":
         """Trains for a number of epochs.
 
         Args:
@@ -331,53 +342,9 @@ class Trainer(Closing):
             properties=properties,
         )
         check_options(options)
-        self.checkpoints.check_path("save_to", save_to)
-        self.stop_training = self.worse = False
-        session = self.session
-        if new_data:
-            if not session.resume.path:
-                rule = "must come with the `checkpoint=` of the trainer"
-                raise OptionError("new_data", rule, "it alone")
-            session.resume = session.resume.on_new_data()
-        run = Fit(self, callbacks, options, verbose)
-        if is_batches(x, y):
-            with self._in_fit(run):
-                run.train_batches(x, validation_data)
-            return run.history
-        data = session.open(x, y, sample_weight, trains=True)
-        validation_set = (
-            session.open(*pair(validation_data)) if validation_data is not None else None
-        )
-        self.record = recorded(x) or self.record
-        if session.detection is not None:
-            self.record = session.detection.recorded(self.record)
-        samples, weighting = run.arrange(data, validation_set)
-        augmentations = parsed_augmentations(run.options.augment)
-        scales = scales_of(samples.all.weights)
-        core = session.build(
-            samples.count + (validation_set.length if validation_set else 0),
-            scales=scales,
-            prepared=session.prepared_nbytes(augmentations, scales),
-            shuffled=samples.order.shuffle,
-        )
-        core.augment = ",".join(map(str, augmentations))
-        core.parameters.mask_seed = samples.order.seed
-        core.weighting = weighting
-        saver = self.checkpoints.begin(samples.order, save_to, save_every, properties)
-        fine_tune = fine_tune and session.recipe.lowered.adapted is None  # adapters begin at zero
-        with self._in_fit(run):
-            run.train_samples(samples, saver, fine_tune, augmentations)
-        warn(clipped_activations(session.build()))
-        return run.history
+        from odt.training.fitting import fit
 
-    @contextmanager
-    def _in_fit(self, run: Fit) -> Iterator[None]:
-        self.session.fitting = True
-        try:
-            yield
-        finally:
-            self.session.fitting = False
-            run.close()
+        return fit(self, x, y, validation_data, callbacks, options, verbose, fine_tune)
 
     def find_rate(
         self,
@@ -389,7 +356,7 @@ class Trainer(Closing):
         steps: int = 100,
         seed: int = 0,
         sample_weight: Any = None,
-    ) -> RateTest:
+    ) -> "RateTest":
         """Suggests a learning rate: trains some steps with a growing rate, then undoes them.
 
         Source: Smith, Cyclical Learning Rates for Training Neural Networks (2017). The weights and
@@ -412,9 +379,11 @@ class Trainer(Closing):
             DataError: if the data does not match the model.
             OptionError: if the rates are not in order, or the trainer has a teacher.
         """
+        from odt.training.rate_test import find_rate
+
         check_whole("steps", steps, 1)
         data = self.session.open(x, y, sample_weight)
-        return rate_test.find_rate(self.session, data, lowest, highest, steps, seed)
+        return find_rate(self.session, data, lowest, highest, steps, seed)
 
     # ---- evaluation
 
@@ -489,7 +458,9 @@ class Trainer(Closing):
             OptionError: if there is no such format, or the suffix is that of another kind of file.
             UnsupportedError: if the weights cannot be stored in their type.
         """
-        exports.export(
+        from odt.training.exports import export
+
+        export(
             self.session,
             path,
             file_format,
@@ -510,7 +481,9 @@ class Trainer(Closing):
             OptionError: if the model has no adapters.
             DataError: if the file cannot be written.
         """
-        exports.export_adapters(self.session, path)
+        from odt.training.exports import export_adapters
+
+        export_adapters(self.session, path)
 
     def save_checkpoint(self, path: Path) -> None:
         """Saves weights, optimizer state and position in the data.
@@ -524,7 +497,7 @@ class Trainer(Closing):
         """
         self.checkpoints.save(path)
 
-    def load_checkpoint(self, path: Path | CheckpointState) -> None:
+    def load_checkpoint(self, path: "Path | CheckpointState") -> None:
         """Restores weights and optimizer state from a checkpoint.
 
         Args:
@@ -534,19 +507,23 @@ class Trainer(Closing):
             ModelError: if the file cannot be read or belongs to another model.
             OptionError: if it has other frozen weights, and these cannot be changed now.
         """
+        from odt.training.checkpoint_state import resume_from
+
         self.checkpoints.load(resume_from(path))
 
     @property
-    def state(self) -> CheckpointState:
+    def state(self) -> "CheckpointState":
         """Parameters, optimizer state, properties and step, which can be read and set in place."""
-        return CheckpointState(TrainerContents(self.checkpoints))
+        from odt.training.checkpoint_state import state_of
+
+        return state_of(self.checkpoints)
 
     @classmethod
     def from_artifacts(
         cls,
         folder: Path,
         *,
-        checkpoint: Path | CheckpointState | None = None,
+        checkpoint: "Path | CheckpointState | None" = None,
         check: bool = True,
         **options: Any,
     ) -> "Trainer":
@@ -691,5 +668,6 @@ class Trainer(Closing):
 
     def close(self) -> None:
         """Ends the worker threads; weights stay readable."""
-        self.evaluation.close()
+        if "evaluation" in vars(self):
+            self.evaluation.close()
         self.session.close()
