@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
-from odt.core.checkpoints.checkpoint import Checkpoint, Property
+from odt.core.checkpoints.checkpoint import Property
 from odt.core.checkpoints.frozen import graph_with_frozen
 from odt.core.checkpoints.progress import INPUTS, STORED, Progress
 from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_weights
+from odt.core.checkpoints.start import Start
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import FIXED, Graph
@@ -17,7 +18,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.options.option import CHECKPOINT, CIRCLE_PLUS, Number, Option
 from odt.core.options.training_options import CHECKPOINT_OPTIONS, TRAINING_OPTIONS
 from odt.core.recipe.option_values import check_option
-from odt.core.runtime.parameters import WEIGHT, Parameters
+from odt.core.runtime.parameters import Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
 from odt.core.training.trainer import Trainer
@@ -26,7 +27,6 @@ from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.schedule_text import parse_schedule
 from odt.kernels.rows.scheduledef import Schedule
 
@@ -38,30 +38,8 @@ RESTORED = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
-    """A checkpoint from which to resume training.
-
-    Attributes:
-        path: path of the file.
-        checkpoint: a checkpoint in odt's format; None for onert's format, which holds no options.
-        data: bytes of a checkpoint in onert's format.
-        new_data: whether the run has other data, and begins with epoch 1.
-    """
-
-    path: str
-    checkpoint: Checkpoint | None
-    data: bytes = b""
-    new_data: bool = False
-
-    @property
-    def progress(self) -> Progress:
-        """Position of training; the beginning for an onert checkpoint."""
-        return self.checkpoint.progress if self.checkpoint else Progress()
-
-    @property
-    def properties(self) -> Mapping[str, Property]:
-        """User metadata."""
-        return self.checkpoint.properties if self.checkpoint else {}
+class Resume(Start):
+    """The start of a training that resumes from a checkpoint."""
 
     def training_info(self, graph: Graph) -> dict[str, Any]:
         """Returns the fields of TrainingInfo that the checkpoint holds.
@@ -156,45 +134,6 @@ class Resume:
             return graphs
         return graphs if graph is graphs.graph else LoweredGraphs(graph)
 
-    def on_new_data(self) -> "Resume":
-        """The checkpoint for a run on other data, which begins with epoch 1."""
-        if self.checkpoint is None:
-            return self
-        progress = replace(self.progress, epoch=1, position=0, samples=0, plateau=(), best=())
-        return replace(self, checkpoint=replace(self.checkpoint, progress=progress), new_data=True)
-
-    def check_samples(self, samples: int) -> None:
-        """Raises OptionError if the checkpoint was written in training on more or fewer samples."""
-        before = self.progress
-        if before.step and before.samples not in (0, samples):
-            raise OptionError(
-                "checkpoint",
-                f"must be resumed with {before.samples} training samples",
-                samples,
-                "Give the same data and `validation_split=`, or `new_data=True` for other data.",
-            )
-
-    def check_teacher(self, info: TrainingInfo) -> None:
-        """Raises OptionError if the checkpoint is of a distillation, and no teacher is given.
-
-        Args:
-            info: options of the resumed training.
-        """
-        if self.progress.teacher_weight and not info.teacher_weight and not self.new_data:
-            raise OptionError(
-                "teacher",
-                "must be given to resume a distillation",
-                "none",
-                "Give the same teacher or `teacher_outputs=`, or `new_data=True` to train without "
-                "it.",
-            )
-
-    @property
-    def missing(self) -> set[str]:
-        """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""
-        nominal = self.checkpoint if self.checkpoint and self.checkpoint.is_nominal else None
-        return {e.tensor for e in nominal.entries if e.role == WEIGHT} if nominal else set()
-
     def restore(
         self,
         graph: Graph,
@@ -239,26 +178,6 @@ class Resume:
         if before is not None:
             checkpoint.restore(before, self.path, graph, parameters)
         return before is not None
-
-    def schedule(
-        self, batch: int, micro_batch: int | None, workers: int | None
-    ) -> tuple[int | None, int | None]:
-        """Returns micro-batch and workers: as given, else the checkpoint's for equal batch size."""
-        before = self.progress
-        if self.checkpoint is None or batch != before.batch:
-            return micro_batch, workers
-        return micro_batch or before.micro_batch or None, workers or before.workers or None
-
-    def start(self, samples: int, steps: int) -> tuple[int, int]:
-        """Returns the epoch in which to resume, and the number of its completed batches.
-
-        Args:
-            samples: samples in a step of the resumed training.
-            steps: steps in an epoch of the resumed training.
-        """
-        before = self.progress
-        samples_before = before.position * before.batch * before.accumulate
-        return before.epoch, min(samples_before // samples, steps)
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
         """Returns a warning about changed options that change bits of the results, else None."""
@@ -357,14 +276,4 @@ def _options(info: TrainingInfo) -> dict[str, Any]:
     return {
         name: float(value) if isinstance(CHECKPOINT_OPTIONS[name].kind, Number) else value
         for name, value in values.items()
-    }
-
-
-def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:
-    """Returns the constants that differ between two graphs, by tensor index."""
-    pairs = zip(before.tensors, after.tensors, strict=True)
-    return {
-        i: new.data
-        for i, (old, new) in enumerate(pairs)
-        if new.data is not None and new.data is not old.data
     }

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property, check_properties
-from odt.core.checkpoints.resume import OWN_SUFFIX, Resume, progress_of
+from odt.core.checkpoints.resume import OWN_SUFFIX, progress_of
+from odt.core.checkpoints.start import Start
 from odt.core.data.dataset import EpochOrder
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.training.trainer import Trainer
@@ -40,10 +41,10 @@ class Saver:
         *,
         every: int = 0,
         properties: Mapping[str, Property] | None = None,
-        before: Resume | None = None,
+        before: Start | None = None,
         state_properties: dict[str, Property] | None = None,
     ) -> None:
-        before = before or Resume("", None)
+        before = before or Start()
         new_properties = properties or {}
         check_properties(new_properties)
         self.path = path

@@ -6,10 +6,11 @@ import os
 import struct
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.data.column import SOUND_HDF5, Rows
 from odt.core.formats.file_kinds import HDF5, MAX_MEMBERS, NPY, ZIP_LOCAL_BYTES, zip_kind
 from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
@@ -27,12 +28,8 @@ from odt.kernels.rows.opdef import Array
 if TYPE_CHECKING:
     import zipfile
 
-SOUND_HDF5 = "must be a valid HDF5 file"
 COPY = 1 << 20  # bytes unpacked at a time from an archive
 MAX_HEADER = 1 << 16  # bytes of a header; NumPy reads at most 10,000 characters
-
-# A mapped array or an HDF5 data set.
-Rows: TypeAlias = Any
 
 
 def npy_array(path: str) -> Rows:

@@ -11,13 +11,12 @@ model's, except for axes of length 1; either shape may be flat.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.data.array_files import SOUND_HDF5, Rows
 from odt.core.data.quantized_range import range_notes
-from odt.core.data.sidecar import rescale
+from odt.core.data.scale import rescale
 from odt.core.storage.mapped_files import MappedFile, mapped_file
 from odt.core.storage.mapped_pages import Pages
 from odt.core.storage.reading import reading
@@ -29,6 +28,10 @@ from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BLOCK = 1 << 20  # bytes of samples that are checked together
+SOUND_HDF5 = "must be a valid HDF5 file"
+
+# A mapped array or an HDF5 data set.
+Rows: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)

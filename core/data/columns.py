@@ -6,25 +6,22 @@ without a header.
 """
 
 import os
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from odt.core.data.array_files import Rows, hdf5_arrays, npy_array, npz_arrays
-from odt.core.data.column import Column, column_of
+from odt.core.data.array_columns import Quantizations, each_of, with_note
+from odt.core.data.array_files import hdf5_arrays, npy_array, npz_arrays
+from odt.core.data.column import Column, Rows, column_of
 from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import listed, open_input, reading
 from odt.errors import DataError
-from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-Quantizations: TypeAlias = "Sequence[Quantization | None]"
 # The end of the message about a file with inputs and targets.
 MAKE_FILES = "; odt gen-datafile makes files of inputs and of targets from it."
 
@@ -83,7 +80,7 @@ def _array_columns_of(
     # Names of the arrays of tensors, and of the other arrays; none in a file of one array.
     used: list[str] = []
     ignored: list[str] = []
-    each = _each(quantizations, specs)
+    each = each_of(quantizations, specs)
 
     def pick(arrays_of_file: Collection[str]) -> list[str]:
         names_of_tensors = names or numbered_names(len(specs))
@@ -119,56 +116,6 @@ def _array_columns_of(
         note = f"{path}: {listed(ignored)}: no {what} that is needed has this name: ignored."
         columns[0] = with_note(columns[0], note)
     return tuple(columns)
-
-
-def with_note(column: Column, note: str) -> Column:
-    """Returns a column with one more note; an empty one is left out."""
-    return replace(column, notes=(*column.notes, note)) if note else column
-
-
-def array_columns(
-    arrays: Sequence[Array],
-    specs: Sequence[TensorSpec],
-    what: str,
-    quantizations: Quantizations = (),
-) -> list[Column]:
-    """Makes a column for each tensor from arrays in memory.
-
-    Args:
-        arrays: samples along the first axis.
-        specs: shape and dtype of one sample of each tensor.
-        what: word for a tensor in messages: "x", "y".
-        quantizations: as in open_columns.
-
-    Raises:
-        DataError: if there are more or fewer arrays than tensors, or shapes or dtypes do not fit.
-    """
-    if len(arrays) != len(specs):
-        raise DataError(
-            f"{what}: must be {len(specs)} arrays, one for each tensor, but got {len(arrays)}."
-        )
-    names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
-    masked_arrays = sys.modules.get("numpy.ma")  # imported, which takes 25 ms, if there are any
-    for name, rows in zip(names, arrays, strict=True):
-        masked = 0
-        if masked_arrays is not None and isinstance(rows, masked_arrays.MaskedArray):
-            masked = int(rows.mask.sum())
-        if masked:
-            raise DataError(
-                f"{name}: must have a value everywhere, but {masked} are masked. Fill them, as "
-                "with a.filled(0), or leave their samples out."
-            )
-    return [
-        replace(column_of(name, spec, rows, what, "", quantization), notes=(), pages=None)
-        for name, spec, rows, quantization in zip(
-            names, specs, map(np.asarray, arrays), _each(quantizations, specs), strict=True
-        )
-    ]
-
-
-def _each(quantizations: Quantizations, specs: Sequence[TensorSpec]) -> Quantizations:
-    """Returns a quantization or None for each tensor."""
-    return quantizations or [None] * len(specs)
 
 
 def _scale(path: str, arrays: Sequence[Rows]) -> str:
@@ -224,7 +171,7 @@ def _raw_columns(
         data = MappedFile(f.fileno(), path)
     columns = []
     offset = 0
-    each = _each(quantizations, specs)
+    each = each_of(quantizations, specs)
     for k, (spec, s, quantization) in enumerate(zip(specs, stored, each, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
         column = column_of(f"{path}: {what} {k}", spec, rows, what, scale, quantization)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.sidecar import rescale
+from odt.core.data.scale import rescale
 from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.rows.opdef import TensorSpec
 

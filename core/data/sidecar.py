@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.scale import SCALES
 from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import check_shape, listed, printable, read_input, reason
 from odt.dataclass import dataclass
 from odt.errors import DataError
-from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.rows.opdef import TensorSpec
 
 FORMAT = "odt-data"
 VERSION = 1
@@ -24,7 +25,6 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
 # Keys of the recipe that odt reads, with the types of their values.
 RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,), "boxes": (dict,)}
-SCALES = ("0..1", "-1..1")  # ranges to which 0 … 255 is scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,6 @@ class Sidecar:
     def to_bytes(self) -> bytes:
         """The JSON file; characters of file names that UTF-8 cannot encode are escaped."""
         return self.to_json().encode("utf-8", "backslashreplace")
-
-
-def rescale(x: Array, scale: str) -> None:
-    """Applies a scale in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""
-    x /= x.dtype.type(255 if scale == "0..1" else 127.5)
-    if scale == "-1..1":
-        x -= x.dtype.type(1)
 
 
 def sidecar_path(path: str) -> str:

@@ -16,7 +16,7 @@ from odt.errors import ModelError, one_line
 from odt.kernels.geometry.block_formats import BlockFormat
 from odt.kernels.geometry.decoders import Decoder, decoded
 from odt.kernels.geometry.weight_quantization import WeightQuantization
-from odt.kernels.rows.opdef import TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 MAX_AXES = 64  # of a NumPy array
 MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
@@ -312,3 +312,13 @@ def ranges(graph: Graph) -> Iterator[tuple[int, Node]]:
 def has_ranges(graph: Graph) -> bool:
     """Whether a graph has ranges that may follow training."""
     return next(ranges(graph), None) is not None
+
+
+def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:
+    """Returns the constants that differ between two graphs, by tensor index."""
+    pairs = zip(before.tensors, after.tensors, strict=True)
+    return {
+        i: new.data
+        for i, (old, new) in enumerate(pairs)
+        if new.data is not None and new.data is not old.data
+    }

@@ -19,7 +19,6 @@ from odt.core.planning.schedule import (
     choose_schedule,
     several_samples,
 )
-from odt.core.planning.stored_weights import with_stored_weights
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
@@ -179,6 +178,10 @@ class Plans:
 
     def _make(self, computation: Computation, batch: int) -> Plan:
         plan = computation.plan(self.graphs.at(batch))
+        if not (self.stored or self.integers or self.rounded):
+            return plan
+        from odt.core.planning.stored_weights import with_stored_weights
+
         return with_stored_weights(plan, self.stored, self.integers, self.rounded)
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:

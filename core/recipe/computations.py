@@ -11,7 +11,6 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import BATCH, BF16, FILE
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.stored_weights import only_as_real_numbers, tables
 from odt.core.planning.trainable import trainable_tensors
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
@@ -88,6 +87,8 @@ def with_stored_weights(plans: Plans, training: Computation, info: TrainingInfo)
     integers: dict[int, WeightQuantization] = {}
     rounded: dict[int, WeightQuantization] = {}
     if info.qas or any(i in trained for i in large):
+        from odt.core.planning.stored_weights import only_as_real_numbers, tables
+
         plan = plans.plan(training, plans.graphs.file_batch)
         real, selected = only_as_real_numbers(plan), tables(plan)
         weights = {i for name in plan.parameters if (i := plan.values[name].tensor) is not None}

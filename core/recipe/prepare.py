@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import DequantizedGraph
@@ -324,6 +323,8 @@ def _recorded_loss(lowered: LoweredModel) -> dict[str, Any]:
     graph = lowered.graph
     if all(default_loss(graph, output) for output in graph.outputs):
         return {}
+    from odt.core.formats.flatbuffer.tflite_metadata import read_record
+
     try:
         record = read_record(lowered.file)
         if record is None or not record.loss:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.convolution_3d import Span, VolumeAttrs
+from odt.kernels.families.convolution_3d import Span
 from odt.kernels.families.copies import zeros
+from odt.kernels.geometry.conv_geometry import VolumeAttrs
 from odt.kernels.native import convolution
 from odt.kernels.native.binding import Run, in_order
 from odt.kernels.native.copies import copy

@@ -8,7 +8,6 @@ named after what they compute.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,8 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import convolution
-from odt.kernels.geometry.conv_geometry import ConvAttrs, back_geometry, conv_attrs, geometry
-from odt.kernels.geometry.window import Axis, axis
+from odt.kernels.geometry.conv_geometry import VolumeAttrs, back_geometry, conv_attrs, geometry
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeAttrs(ConvAttrs):
-    """A convolution of images, and stride, dilation and zeros along the depth."""
-
-    depth_stride: int
-    depth_dilation: int
-    depth_zeros: tuple[int, int] = field(default=(0, 0), kw_only=True)
-
-    def depth(self, x: TensorSpec, w: TensorSpec) -> Axis:
-        """Returns the geometry of the depth."""
-        stride, dilation, zeros = self.depth_stride, self.depth_dilation, self.depth_zeros
-        return axis(x.shape[1], w.shape[0], stride, dilation, self.padding, zeros)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,20 @@ class ConvAttrs:
         return h, v
 
 
+@dataclass(frozen=True, slots=True)
+class VolumeAttrs(ConvAttrs):
+    """A convolution of images, and stride, dilation and zeros along the depth."""
+
+    depth_stride: int
+    depth_dilation: int
+    depth_zeros: tuple[int, int] = field(default=(0, 0), kw_only=True)
+
+    def depth(self, x: TensorSpec, w: TensorSpec) -> Axis:
+        """Returns the geometry of the depth."""
+        stride, dilation, zeros = self.depth_stride, self.depth_dilation, self.depth_zeros
+        return axis(x.shape[1], w.shape[0], stride, dilation, self.padding, zeros)
+
+
 def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
     return ConvAttrs(
         options.get("padding", SAME),

@@ -14,7 +14,6 @@ from odt.kernels.families import compiled_volumes as compiled
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.families.convolution_3d import (
     Span,
-    VolumeAttrs,
     check,
     correlate,
     correlate_scratch,
@@ -26,6 +25,7 @@ from odt.kernels.families.convolution_3d import (
     spread_scratch,
     volume_attrs,
 )
+from odt.kernels.geometry.conv_geometry import VolumeAttrs
 from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Specs, TensorSpec
 
 Taps = Mapping[str, tuple[Span, ...]]

@@ -20,7 +20,8 @@ from odt.errors import ShapeError
 from odt.kernels.families import compiled_volumes as compiled
 from odt.kernels.families import convolution_3d as volumes
 from odt.kernels.families.bias import GRAD_B
-from odt.kernels.families.convolution_3d import Span, VolumeAttrs, check, lengths, spans
+from odt.kernels.families.convolution_3d import Span, check, lengths, spans
+from odt.kernels.geometry.conv_geometry import VolumeAttrs
 from odt.kernels.rows.opdef import Arithmetic, Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 Taps = Mapping[str, tuple[Span, ...]]

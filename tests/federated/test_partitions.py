@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import odt
-from odt.core.data.columns import array_columns
+from odt.core.data.array_columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.record import Record
 from odt.federated.partitions import partition

@@ -90,6 +90,9 @@ SOME_FILES += ("odt.core.formats.flatbuffer.external_buffers",)
 SOME_FILES += ("odt.core.planning.chunked_loss",)  # of models with many classes
 SOME_FILES += ("odt.core.formats.nnpackage", "odt.core.formats.file_kinds")  # of other files
 SOME_FILES += ("odt.core.integers.equalize", "odt.core.integers.fake_quantize")  # of integers
+SOME_FILES += ("odt.core.formats.flatbuffer.read_sparsity",)
+SOME_FILES += ("odt.core.formats.flatbuffer.tflite_metadata",)  # of models with a record
+SOME_FILES += ("odt.core.planning.stored_weights",)  # of models with integers or blocks
 SOME_FILES += ("odt.core.lowering.low_rank", "odt.core.lowering.streaming.unroll")
 # What only plans within a budget, or with cached or recomputed activations, need.
 SOME_PLANS: tuple[str, ...] = (
@@ -106,6 +109,8 @@ SOME_RUNS = (
     "odt.core.formats.nnpackage",
     "odt.core.quantization.",
     "odt.core.data.augmentations.",
+    "odt.core.data.columns",
+    "odt.core.data.sidecar",
     "odt.core.training.input_pipeline",
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
@@ -125,6 +130,7 @@ SOME_RUNS = (
     "odt.training.history_html",
     "odt.training.live_curves",
     "odt.training.plan_html",
+    "odt.training.pipelines",
     "odt.training.progress_bar",
     "odt.training.rate_html",
     "odt.training.rate_test",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.columns import array_columns
+from odt.core.data.array_columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.formats.reader import read_model
 from odt.core.model.model import Model

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.data.columns import array_columns
+from odt.core.data.array_columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.export.model_builder import table
 from odt.core.formats.flatbuffer.schema_tables import code_of

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, DAMAGED, TFLITE, Table
-from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
 from odt.core.formats.flatbuffer.schema_tables import name_of, unknown_code
 from odt.core.formats.flatbuffer.slots import QuantizationParametersSlot, SubGraphSlot, TensorSlot
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
@@ -79,6 +78,8 @@ def read_tensors(
         (kind,) = spec.dtype.names or ("",)  # name of a type that NumPy lacks; see _spec
         dtype = SPARSE.get(kind)
         if dtype is not None and data is not None:
+            from odt.core.formats.flatbuffer.read_sparsity import read_sparsity
+
             sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(
             Tensor(

@@ -20,8 +20,7 @@ from odt.core.lowering.sources import moved_axes, part_of
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.convolution_3d import VolumeAttrs
-from odt.kernels.geometry.conv_geometry import ConvAttrs
+from odt.kernels.geometry.conv_geometry import ConvAttrs, VolumeAttrs
 from odt.kernels.geometry.window import VALID
 from odt.kernels.rows.opdef import TensorSpec
 

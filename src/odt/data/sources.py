@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data import dataset
+from odt.core.data.array_columns import Quantizations, array_columns, with_note
 from odt.core.data.column import Column, SampleShapeError
-from odt.core.data.columns import Quantizations, array_columns, open_columns, with_note
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sample_weights import (
     WEIGHT,
@@ -18,7 +18,6 @@ from odt.core.data.sample_weights import (
     read_weights,
     weigh_classes,
 )
-from odt.core.data.sidecar import read_sidecar
 from odt.core.model.record import Record, record_of
 from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -61,6 +60,8 @@ def recorded(x: Any) -> Record | None:
     path = x.x if isinstance(x, DataSet) else x
     if not isinstance(path, str | os.PathLike):
         return None
+    from odt.core.data.sidecar import read_sidecar
+
     sidecar = read_sidecar(os.fspath(path))
     with reading(f"{path}.json", "must hold a preprocessing record"):
         return record_of(sidecar.record_content) if sidecar else None
@@ -166,6 +167,8 @@ def _opened(
 ) -> Sequence[Column]:
     """Opens inputs or targets, as `_columns`."""
     if isinstance(data, str | os.PathLike):
+        from odt.core.data.columns import open_columns
+
         path = os.fspath(data)
         return open_columns(path, specs, what, quantizations, names=names, ignore_rest=rest)
     note = names.order_note(specs, name, what) if names is not None else ""

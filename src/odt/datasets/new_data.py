@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from odt.core.data.array_columns import Quantizations
 from odt.core.data.column import Column
-from odt.core.data.columns import Quantizations
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.data.sidecar import read_sidecar
 from odt.core.formats.flatbuffer.tflite_metadata import read_record

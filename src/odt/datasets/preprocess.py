@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from odt.core.data.column import same_layout
-from odt.core.data.sidecar import SCALES as OF_BYTES
-from odt.core.data.sidecar import rescale
+from odt.core.data.scale import SCALES as OF_BYTES
+from odt.core.data.scale import rescale
 from odt.core.model.record import CHANNELS_FIRST
 from odt.dataclass import dataclass
 from odt.datasets.pictures import Augmentation, Resize, to_gray, to_rgb

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.scale import SCALES as OF_BYTES
 from odt.core.data.sidecar import DTYPES
-from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.model.record import CHANNELS_FIRST
 from odt.core.storage.reading import printable
 from odt.datasets.pictures import FITS, METHODS, Resize

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.data import dataset
-from odt.core.data.columns import array_columns
+from odt.core.data.array_columns import array_columns
 from odt.core.model.record import Record
 from odt.core.recipe.inference_graphs import inference_graphs
 from odt.core.recipe.sequences import need_sequences

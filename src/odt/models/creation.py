@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.data.array_columns import array_columns
 from odt.core.data.column import Column
-from odt.core.data.columns import array_columns, open_columns
+from odt.core.data.columns import open_columns
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.export.new_model import NewModel, Scaling, Sizes, build_model
 from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind

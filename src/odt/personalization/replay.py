@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.core.data.array_columns import array_columns
 from odt.core.data.balanced_order import BalancedOrder
-from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.class_head import ClassHead
 from odt.core.model.graph import ABSENT

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.array_columns import array_columns
 from odt.core.data.column import Column
-from odt.core.data.columns import array_columns, open_columns
+from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import SampleOrder, Weights
 from odt.core.data.sidecar import read_sidecar

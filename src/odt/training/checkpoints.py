@@ -3,9 +3,10 @@
 import os
 from collections.abc import Mapping
 
-from odt.core.checkpoints.resume import Resume, changed_constants
 from odt.core.checkpoints.saver import Saver
+from odt.core.checkpoints.start import Start
 from odt.core.data.dataset import EpochOrder
+from odt.core.model.graph import changed_constants
 from odt.errors import OptionError
 from odt.models.model import Path
 from odt.training.session import Session
@@ -80,7 +81,7 @@ class Checkpoints:
         self.check_path("path", path)
         self.saver().write_to(os.fspath(path))
 
-    def load(self, resume: Resume) -> None:
+    def load(self, resume: Start) -> None:
         """Restores weights and optimizer state, as `Trainer.load_checkpoint`.
 
         Args:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odt.core.checkpoints.resume import Resume
+from odt.core.checkpoints.start import Start
 from odt.core.data.dataset import DataSet
 from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
@@ -29,7 +29,7 @@ CLIPPED = 0.01  # fraction of an activation's values outside its range, for a wa
 
 
 def warnings_before_training(
-    trainer: Trainer, samples: Samples, resume: Resume, first: int, epochs: int
+    trainer: Trainer, samples: Samples, resume: Start, first: int, epochs: int
 ) -> Iterator[str | None]:
     """Yields warnings about a training that is about to start.
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from odt.core.checkpoints.resume import Resume
+from odt.core.checkpoints.start import Start
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS, SessionOptions
 from odt.core.recipe.option_values import check_option, check_options
@@ -49,7 +49,7 @@ def open_session(
     values = {name: options.pop(name) for name in SESSION_OPTIONS if name in options}
     session_options = SessionOptions(**values)
     check_options(session_options)
-    resume = Resume("", None)
+    resume = Start()
     if session_options.checkpoint is not None:
         from odt.training.checkpoint_state import resume_from
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from odt.core.data.columns import array_columns
+from odt.core.data.array_columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.split import split_last
 from odt.core.lowering.lower import LoweredGraphs

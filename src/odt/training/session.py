@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from odt.core.checkpoints.resume import Resume, changed_constants
+from odt.core.checkpoints.start import Start
 from odt.core.data import dataset
 from odt.core.data.protocol import Scales
 from odt.core.data.sample_weights import BALANCED
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.graph import changed_constants
 from odt.core.model.model import Model as File
 from odt.core.options.session_options import SessionOptions
 from odt.core.options.training_options import BATCH
@@ -37,7 +38,6 @@ from odt.errors import DataError, ModelError, OptionError
 from odt.kernels.native.target import other_target
 from odt.models.model import Model
 from odt.training import option_forms as forms
-from odt.training.pipelines import batches_nbytes, weight_specs
 from odt.training.teacher import Teacher, outputs_nbytes
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Session(Closing):
         model: Model,
         recipe: Recipe,
         samples: SampleSpecs,
-        resume: Resume,
+        resume: Start,
         options: SessionOptions,
         *,
         teacher: Teacher | None = None,
@@ -341,6 +341,8 @@ class Session(Closing):
         """
         if not augment:
             return 0
+        from odt.training.pipelines import batches_nbytes, weight_specs
+
         weights = weight_specs(self.samples, scales)
         specs = (*self.samples.input_specs, *self.samples.target_specs, *weights)
         if self.teacher is not None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import odt
+from odt.core.data.array_columns import array_columns
 from odt.core.data.augmentations.augmentation import Facts, statistics
 from odt.core.data.augmentations.images import resample, resample_axis
 from odt.core.data.augmentations.random import SampleRandom
 from odt.core.data.augmentations.registry import BY_WORD, parse_augmentations
 from odt.core.data.box_geometry import axis_movement, move_boxes
-from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec

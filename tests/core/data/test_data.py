@@ -15,8 +15,9 @@ import h5py
 import numpy as np
 import pytest
 
+from odt.core.data.array_columns import array_columns
 from odt.core.data.column import Column
-from odt.core.data.columns import array_columns, open_columns
+from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, EpochOrder, target_check
 from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
 from odt.core.data.split import split_classes, split_last, validation_warning
