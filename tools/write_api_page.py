@@ -178,7 +178,8 @@ INTRODUCTION = f"""# Python API
 
 The Python API has the functions of the command line, which is built on it; [Python](python.md)
 shows how to use it. Arrays are NumPy arrays, or anything that `numpy.asarray` accepts; N is the
-number of samples. The examples of all pages begin with
+number of samples. Numbers may be scalars of NumPy, and paths are text or `pathlib.Path`. Arguments
+of another type raise `odt.OptionError`. The examples of all pages begin with
 
 ```python
 import numpy as np

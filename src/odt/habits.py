@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from odt.arguments import unwrapped
 from odt.errors import OptionError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,7 +91,7 @@ def _arguments(function: Callable[..., Any]) -> tuple[str, ...]:
     """
     if hasattr(function, "__signature__"):
         return tuple(name for name in function.__signature__.parameters if name != "self")
-    code = getattr(function, "__wrapped__", function).__code__
+    code = unwrapped(function).__code__
     names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return tuple(name for name in names if name != "self")
 

@@ -167,11 +167,11 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a model for a trainer": (
         lambda: odt.classification_report("model.circle", X, Y),  # type: ignore[arg-type]
-        "`trainer=`: must be an `odt.Trainer` of the model, but got str",
+        "`trainer=`: must be an `odt.Trainer`, but got 'model.circle'",
     ),
     "a report of no trainer": (
         lambda: odt.sample_losses(None, X, Y),  # type: ignore[arg-type]
-        "`trainer=`: must be an `odt.Trainer` of the model, but got NoneType",
+        "`trainer=`: must be an `odt.Trainer`, but got None",
     ),
     "patience below 0": (
         lambda: odt.EarlyStopping(patience=-1),
@@ -225,6 +225,68 @@ def test_arguments_without_effect_are_refused(case: str) -> None:
     with trainer() as trained, pytest.raises(odt.OptionError) as refused:
         use(trained)
     assert message in str(refused.value)
+
+
+TYPES: dict[str, tuple[Callable[[odt.Trainer], object], str]] = {
+    "no path": (lambda t: t.export(None), "`path=`: must be a path, but got None"),  # type: ignore[arg-type]
+    "an empty path": (lambda t: t.save_checkpoint(""), "`path=`: must be a path, but got ''"),
+    "a path of bytes": (
+        lambda t: odt.load_model(b"model.circle"),  # type: ignore[arg-type]
+        "`path=`: must be a path, but got bytes",
+    ),
+    "a number for a model": (
+        lambda t: odt.lora(3, 4),  # type: ignore[arg-type]
+        "`model=`: must be an `odt.Model` or a path, but got 3",
+    ),
+    "a word for a switch": (
+        lambda t: t.export("model.circle", float_weights="no"),  # type: ignore[arg-type]
+        "`float_weights=`: must be True or False, but got 'no'",
+    ),
+    "an array for a switch": (
+        lambda t: t.fit(X, Y, shuffle=np.zeros(2)),  # type: ignore[arg-type]
+        "`shuffle=`: must be True or False, but got ndarray",
+    ),
+    "no number of epochs": (
+        lambda t: t.fit(X, Y, epochs=None),  # type: ignore[arg-type]
+        "`epochs=`: must be a whole number, but got None",
+    ),
+    "a text for a function": (
+        lambda t: odt.predict(t.model, X, progress="bar"),  # type: ignore[arg-type]
+        "`progress=`: must be a function, but got 'bar'",
+    ),
+    "an object for a text": (
+        lambda t: odt.EarlyStopping(object()),  # type: ignore[arg-type]
+        "`monitor=`: must be a text, but got object",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TYPES)
+def test_arguments_of_another_type_are_refused(case: str) -> None:
+    """They ended in an AttributeError or a TypeError of the code that met them."""
+    use, message = TYPES[case]
+    with trainer() as trained, pytest.raises(odt.OptionError) as refused:
+        use(trained)
+    assert str(refused.value) == message
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Arithmetic of uint8 wrapped: a batch of 16 samples became one of 240."""
+    python = {
+        "batch_size": 16,
+        "micro_batch": 8,
+        "workers": 1,
+        "warmup": 1,
+        "learning_rate": 0.001953125,
+    }
+    losses = []
+    forms: list[Callable[[Any], Any]] = [lambda value: value, np.uint8, np.array]
+    for of in forms:
+        numbers = {n: of(v) for n, v in python.items() if n != "learning_rate"}
+        with trainer(**numbers, learning_rate=np.float32(0.001953125)) as trained:
+            history = trained.fit(X, Y, epochs=of(2), seed=of(3), shuffle=of(True))
+            losses.append(history.history["loss"])
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_what_fit_cannot_store_is_refused(tmp_path: Path) -> None:

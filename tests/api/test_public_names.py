@@ -1,6 +1,7 @@
 """`import odt` is fast and lazy: each public name is loaded when it is used first."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from write_optimizer_classes import MODULE, module
 from write_stubs import stubs
 
 import odt
-from odt import losses, optimizers
+from odt import federated, losses, optimizers
+from odt.arguments import unwrapped
 
 
 def test_importing_odt_loads_nothing_else() -> None:
@@ -24,6 +26,17 @@ def test_importing_odt_loads_nothing_else() -> None:
 def test_a_public_name_is_that_of_its_module(name: str) -> None:
     assert getattr(odt, name) is getattr(importlib.import_module(odt.PUBLIC[name]), name)
     assert name in dir(odt)
+
+
+def test_public_functions_check_the_types_of_their_arguments() -> None:
+    for package in (odt, federated):
+        functions = [getattr(package, name) for name in package.PUBLIC]
+        for function in filter(inspect.isfunction, functions):
+            has_arguments = function.__annotations__.keys() - {"return", "options"}
+            name = function.__qualname__
+            assert not has_arguments or unwrapped(function) is not function, (
+                f"{name}: decorate with checked_arguments"
+            )
 
 
 def test_other_names_are_refused() -> None:

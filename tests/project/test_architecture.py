@@ -55,6 +55,7 @@ CORE = [
 # Within the Python API a folder or file imports only itself and those before it.
 API = [
     "text",
+    "arguments",
     "habit_tables",
     "habits",
     "progress",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from odt import __version__
+from odt.arguments import checked_arguments
 from odt.core.checkpoints import checkpoint as own_format
 from odt.core.checkpoints.checkpoint import BEST, Checkpoint
 from odt.core.export.exporter import export_model
@@ -69,6 +70,7 @@ class Artifacts(Printed):
     version: str
 
     @classmethod
+    @checked_arguments
     def read(cls, folder: Path) -> "Artifacts":
         """Reads the manifest of a folder, and checks its files.
 
@@ -93,6 +95,7 @@ class Artifacts(Printed):
         return "\n".join(lines)
 
 
+@checked_arguments
 def generate_artifacts(
     model: Model | Path,
     out: Path,

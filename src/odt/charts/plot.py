@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from odt.arguments import checked_arguments
 from odt.charts.chart import Chart, svg
 from odt.charts.chart_png import draw_png
 from odt.charts.html import image, row_of_images, valid_xml
@@ -27,6 +28,7 @@ class Plot:
         # A notebook shows them side by side, and matplotlib draws them as PNG.
         self._charts = tuple(charts)
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the image.
 

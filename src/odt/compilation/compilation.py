@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.compilation.device import Device, PlannedStep
 from odt.compilation.web_assembly import check_compiler, for_javascript
 from odt.core.emit.device import stack_nbytes
@@ -83,6 +84,7 @@ class CProgram(Printed):
         )
 
 
+@checked_arguments
 def compile(
     model: Model | Path,
     folder: Path,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from odt.arguments import checked_arguments
 from odt.core.data.dataset import DataSet
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.model.model import Model
@@ -31,6 +32,7 @@ class NewData:
     source: str
     record: str | None = None
 
+    @checked_arguments
     def record_for(self, model: Model) -> Record:
         """Returns the preprocessing record.
 

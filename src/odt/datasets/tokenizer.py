@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.data.byte_pairs import PIECES, BytePairs
 from odt.core.formats.gguf.reader import (
     ENTRY,
@@ -77,6 +78,7 @@ def _texts(metadata: Metadata, key: str, name: str) -> list[str]:
     return texts
 
 
+@checked_arguments
 def load_tokenizer(path: str | os.PathLike[str]) -> BytePairs:
     """Reads the tokenizer of a language model.
 

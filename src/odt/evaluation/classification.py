@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.charts.html import paragraph
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import scales_of
@@ -179,6 +180,7 @@ def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationRe
     )
 
 
+@checked_arguments
 def classification_report(
     trainer: Trainer, x: Any, y: Any = None, *, classes: Sequence[str] = ()
 ) -> ClassificationReport:
@@ -194,7 +196,6 @@ def classification_report(
         OptionError: if `trainer` is no trainer, or `classes` are no names of all classes.
         DataError: if the samples do not fit the model, or the targets are no classes.
     """
-    _check_trainer(trainer)
     names = list_of_names("classes", classes) or ()
     data = trainer.session.open(x, y)
     counts = class_counter(check_classes(form_of(data, trainer.session.samples), data))
@@ -205,6 +206,7 @@ def classification_report(
     return make_report(counts, names)
 
 
+@checked_arguments
 def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = None) -> Array:
     """Computes the loss of each sample by a trainer's model, for example to find anomalies.
 
@@ -222,19 +224,12 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
         OptionError: if `trainer` is no trainer.
         DataError: if the samples do not fit the model.
     """
-    _check_trainer(trainer)
     session = trainer.session
     data = session.open(x, y, sample_weight)
     _, output = session.samples.losses[0]
     results = SampleResults(data.length, numbers_form(session.samples), output)
     _evaluate(trainer, data, each=results.add)
     return results.losses
-
-
-def _check_trainer(trainer: object) -> None:
-    if not isinstance(trainer, Trainer):
-        rule = "must be an `odt.Trainer` of the model"
-        raise OptionError("trainer", rule, type(trainer).__name__)
 
 
 def _evaluate(

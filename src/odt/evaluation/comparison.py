@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model as File
@@ -70,6 +71,7 @@ class Difference:
         return not (self.operators or self.changes or self.parts)
 
 
+@checked_arguments
 def compare_models(first: Model | Path, second: Model | Path) -> Difference:
     """Compares the contents of two model files; weights as float32.
 
@@ -207,6 +209,7 @@ class Agreement(Printed):
         )
 
 
+@checked_arguments
 def compare_outputs(
     first: Model | Path,
     second: Model | Path,

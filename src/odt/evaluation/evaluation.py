@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from odt.arguments import checked_arguments
 from odt.charts.html import table
 from odt.core.data import dataset
 from odt.core.data.protocol import SampleOrder, Scales
@@ -264,6 +265,7 @@ def class_names(x: Any, y: Any) -> Sequence[str]:
     return ()
 
 
+@checked_arguments
 def evaluate(
     model: Model | Path,
     x: Any,

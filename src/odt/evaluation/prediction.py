@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.data import dataset
 from odt.core.data.array_columns import array_columns
 from odt.core.model.record import Record
@@ -113,6 +114,7 @@ class ModelPredictor(Closing):
 
 
 @known_arguments()
+@checked_arguments
 def predict(
     model: Model | Path,
     x: Any,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.errors import DataError
 from odt.federated.update import Array, Tensors, Update
 
@@ -15,6 +16,7 @@ MAX_METRIC = 1e300  # sums of fewer than 10⁸ such numbers are finite
 REFUSED = "It is refused."
 
 
+@checked_arguments
 def check_tensors(
     tensors: Any, expected: Mapping[str, Array], where: str, remedy: str = REFUSED
 ) -> None:
@@ -69,6 +71,7 @@ def check_array(
         raise DataError(f"{where}: values must be finite, but got {value}. {remedy}")
 
 
+@checked_arguments
 def check_update(
     update: Update, expected: Tensors, bound: float | None = None, client: str = "client"
 ) -> None:

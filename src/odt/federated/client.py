@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.data.dataset import EpochOrder
 from odt.core.data.protocol import scales_of
 from odt.core.recipe.option_values import check_whole
@@ -27,6 +28,7 @@ class Client:
         partition: number of the client among all.
     """
 
+    @checked_arguments
     def __init__(
         self,
         trainer: Trainer,
@@ -79,6 +81,7 @@ class Client:
         """Copies of the tensors that train, by name, and of running statistics that move."""
         return tensors_of(self.trainer)
 
+    @checked_arguments
     def train(self, tensors: Tensors, round: int) -> Update:
         """Trains one round, beginning with tensors from a server and a new optimizer state.
 
@@ -109,6 +112,7 @@ class Client:
                 )
         return Update(trained, len(self.samples), finite(logs))
 
+    @checked_arguments
     def evaluate(self, tensors: Tensors) -> Mapping[str, float]:
         """Computes loss and metrics on the client's samples, without training.
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.core.options.training_options import TRAINING_OPTIONS
-from odt.models.model import Model, load_model
+from odt.models.model import Model, Path, load_model
 from odt.training.trainer import Trainer
 
 DEFAULTS = {name: row.clients for name, row in TRAINING_OPTIONS.items() if row.clients is not None}
@@ -11,7 +12,8 @@ MOMENTUM = 0.9
 SGD_ONLY = ("optimizer", "learning_rate", "clip_norm")  # defaults that suit no other optimizer
 
 
-def new_trainer(model: Any, **options: Any) -> Trainer:
+@checked_arguments
+def new_trainer(model: Model | Path, **options: Any) -> Trainer:
     """Returns a trainer with the defaults of federations: SGD, batch size 8, clipped gradients.
 
     SGD has momentum 0.9 and learning rate 0.05; gradients are clipped to norm 3. Adam would make

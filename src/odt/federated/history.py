@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from odt.arguments import checked_arguments
 from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
@@ -65,6 +66,7 @@ class History:
     tensors: Tensors
     clients: tuple[int, ...]
 
+    @checked_arguments
     def of(self, name: str) -> list[float]:
         """Returns the values of a metric by round, without rounds that have none.
 
@@ -73,6 +75,7 @@ class History:
         """
         return [r.metrics[name] for r in self.rounds if name in r.metrics]
 
+    @checked_arguments
     def plot(self, *names: str) -> "Plot":
         """Returns the plot of loss and metrics over the rounds, which a notebook shows.
 

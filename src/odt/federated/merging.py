@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.checkpoints.checkpoint import Checkpoint
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.resume import read_checkpoint
@@ -22,6 +23,7 @@ from odt.kernels.rows.updatedef import is_number
 Path = str | os.PathLike[str]
 
 
+@checked_arguments
 def merge(
     checkpoints: Sequence[Path],
     output: Path,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.options import federation_options
 from odt.errors import DataError, OptionError
 from odt.federated.checks import REFUSED, check_array, check_tensors
@@ -27,6 +28,7 @@ SCALES = "#scales"  # name of the array of scales in an int8 payload
 LEVELS = 127  # of int8, without −128
 
 
+@checked_arguments
 def broadcast(tensors: Tensors, kind: str = "float32") -> Tensors:
     """Returns the payload that a server sends to clients.
 
@@ -47,6 +49,7 @@ def broadcast(tensors: Tensors, kind: str = "float32") -> Tensors:
     return halves
 
 
+@checked_arguments
 def received(payload: Mapping[str, Array], expected: Tensors, kind: str = "float32") -> Tensors:
     """Returns the tensors of a payload from the server, on the client.
 
@@ -65,6 +68,7 @@ def received(payload: Mapping[str, Array], expected: Tensors, kind: str = "float
     return {n: payload[n].astype(a.dtype) for n, a in expected.items()}
 
 
+@checked_arguments
 def encode(
     tensors: Tensors, reference: Tensors, kind: str = "float32", residual: Tensors | None = None
 ) -> Tensors:
@@ -108,6 +112,7 @@ def encode(
     return payload | {SCALES: scales}
 
 
+@checked_arguments
 def decode(
     payload: Mapping[str, Array],
     reference: Tensors,

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from odt.arguments import checked_arguments
 from odt.core.recipe.option_values import check_whole
 from odt.errors import MissingPackageError, OptionError
 
@@ -14,6 +15,7 @@ DELTA = 1e-5
 SENSITIVITY = 2.0
 
 
+@checked_arguments
 def privacy_loss(
     rounds: int,
     noise_multiplier: float,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.data.sources import recorded
 from odt.federated import federation_file
 from odt.federated.federation import Federation
@@ -17,6 +18,7 @@ from odt.training.trainer import Trainer
 Path = str | os.PathLike[str]
 
 
+@checked_arguments
 def simulate(
     trainer: Trainer,
     x: Any,

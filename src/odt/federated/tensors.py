@@ -1,5 +1,6 @@
 """The tensors that travel: what a trainer trains, and running statistics that move, by name."""
 
+from odt.arguments import checked_arguments
 from odt.core.runtime.parameters import by_name
 from odt.errors import OptionError
 from odt.federated.checks import check_tensors
@@ -7,6 +8,7 @@ from odt.federated.update import Tensors
 from odt.training.trainer import Trainer
 
 
+@checked_arguments
 def tensors_of(trainer: Trainer) -> Tensors:
     """Returns copies of what a trainer trains, and of running statistics that it moves.
 
@@ -29,6 +31,7 @@ def tensors_of(trainer: Trainer) -> Tensors:
     return by_name(core.graph, {i: values[i] for i in sorted(values)})
 
 
+@checked_arguments
 def load_tensors(trainer: Trainer, tensors: Tensors, where: str = "server") -> None:
     """Sets what a trainer trains, and resets its optimizer state; all of it or nothing.
 

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path as File
 
 import odt.live
+from odt.arguments import checked_arguments
 from odt.core.recipe.option_values import check_whole
 from odt.core.storage.closing import Closing
 from odt.core.storage.reading import reason
@@ -48,6 +49,7 @@ class LiveReport(Closing):
         OptionError: if there are no runs or too many, or the port cannot be used.
     """
 
+    @checked_arguments
     def __init__(self, runs: Path | Sequence[Path], *, port: int = 0) -> None:
         folders = [runs] if isinstance(runs, str | PathLike) else [*runs]
         check_whole("port", port, 0, MAX_PORT)

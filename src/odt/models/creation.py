@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.data.array_columns import array_columns
 from odt.core.data.column import Column
 from odt.core.data.columns import open_columns
@@ -90,6 +91,7 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
     return _with_targets(form, targets, target_sidecar or sidecar, other)
 
 
+@checked_arguments
 def new_model(
     kind: Kind,
     *,

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
+from odt.arguments import checked_arguments
 from odt.core.export.cut import cut as cut_out
 from odt.core.export.cut import join as joined
 from odt.models.model import Model, Path, file_of
 
 
+@checked_arguments
 def cut(
     model: Model | Path,
     after: str | int | Sequence[str | int] = (),
@@ -40,6 +42,7 @@ def cut(
     return Model(cut_out(file_of(model), after, before).model)
 
 
+@checked_arguments
 def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
     """Writes a model with the weights of trained parts; everything else in it stays.
 

@@ -2,6 +2,7 @@
 
 import os
 
+from odt.arguments import checked_arguments
 from odt.core.export.language_model import circle_of_gguf
 from odt.core.formats.gguf.reader import MAGIC, read_gguf
 from odt.core.formats.reader import read_model
@@ -22,6 +23,7 @@ def is_gguf(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
+@checked_arguments
 def convert_gguf(source: Path, output: Path, context: int = CONTEXT) -> None:
     """Converts the GGUF file of a language model to Circle, as `odt convert` does.
 

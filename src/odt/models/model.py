@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.formats.flatbuffer.training_info_buffer import stored_training_info
 from odt.core.formats.reader import read_model
 from odt.core.model.model import FORMATS, OTHER_SUFFIXES
@@ -146,6 +147,7 @@ class Model:
         """Training info of a circle+ file: loss, optimizer, …; None if the file has none."""
         return stored_training_info(self._file)
 
+    @checked_arguments
     def summary(
         self,
         *,
@@ -184,6 +186,7 @@ class Model:
 
         return model_html.plot(self._lowered)
 
+    @checked_arguments
     def save(self, path: Path, *, float_weights: bool = False) -> None:
         """Writes the model file, as `odt convert` does; everything in it stays unchanged.
 
@@ -220,6 +223,7 @@ class Model:
             merged=weights.keys(),
         )
 
+    @checked_arguments
     def save_package(self, folder: Path, config: Path | None = None) -> None:
         """Writes an nnpackage, as `odt package` does: a copy of the model's file and a MANIFEST.
 
@@ -239,6 +243,7 @@ class Model:
         config_path = None if config is None else pathlib.Path(config)
         write_package(pathlib.Path(self.path), self.format, pathlib.Path(folder), config_path)
 
+    @checked_arguments
     def save_adapters(self, path: Path) -> None:
         """Writes the low-rank adapters of a model that `lora` returned.
 
@@ -292,6 +297,7 @@ class Model:
 
 
 @known_arguments()
+@checked_arguments
 def load_model(
     path: Path,
     adapters: Path | None = None,
@@ -383,6 +389,7 @@ def forget_lowered(model: Model) -> None:
     model.__dict__.pop("_lowered", None)
 
 
+@checked_arguments
 def read_training_info(model: Model | Path) -> StoredInfo | None:
     """Reads the training info of a circle+ file: loss, optimizer, …; None if it has none.
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from odt.arguments import checked_arguments
 from odt.charts.html import paragraph, scrolled, table
 from odt.core.quantization import quantize_model as engine
 from odt.core.quantization.quantize_model import LayerNoise
@@ -97,6 +98,7 @@ class QuantizedModel:
         return "\n".join(lines)
 
 
+@checked_arguments
 def quantize(
     model: Model | Path,
     data: Any = None,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.core.export.class_scores import class_scores
 from odt.core.export.head_metadata import holds_names
 from odt.core.export.language_names import LOGITS
@@ -23,6 +24,7 @@ from odt.models.model import Model, Path, file_of, lowered_of
 from odt.text import plural
 
 
+@checked_arguments
 def replace_head(
     model: Model | Path,
     classes: int | Sequence[str] | None = None,
@@ -209,6 +211,7 @@ def head_of(
     return Head(form.output_shape[0], units, activation or form.activation, names)
 
 
+@checked_arguments
 def lora(
     model: Model | Path,
     rank: int,

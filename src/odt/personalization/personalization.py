@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.export.add_classes import add_classes
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
@@ -105,6 +106,7 @@ class Personalization(Printed):
         return "\n".join(lines)
 
 
+@checked_arguments
 def personalize(
     model: Model | Path,
     samples: DataSet | NewData | tuple[Any, Any],

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.charts import html
 from odt.charts.chart import Chart, svg
 from odt.charts.chart_png import draw_png
@@ -55,6 +56,7 @@ class RunComparison:
         rows = _rows_of(self, [str(run.path) for run in self.runs])
         return f"<div>{chart}{html.scrolled(html.table(rows, right=NUMBERS))}</div>"
 
+    @checked_arguments
     def save_svg(self, path: Path) -> None:
         """Writes a chart of the value over the epochs of all runs as SVG.
 
@@ -66,6 +68,7 @@ class RunComparison:
         """
         write_atomically(path, [svg([self._chart()]).encode(errors="replace")], OdtError)
 
+    @checked_arguments
     def save_png(self, path: Path) -> None:
         """Writes the chart as PNG.
 
@@ -83,6 +86,7 @@ class RunComparison:
         return Chart(", ".join(sorted(names)), {name: line for name, line in lines.items() if line})
 
 
+@checked_arguments
 def compare_runs(folders: Path | Sequence[Path] = (), metric: str | None = None) -> RunComparison:
     """Reads runs to compare them, as the list of `odt report`.
 

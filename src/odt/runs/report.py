@@ -3,6 +3,7 @@
 from pathlib import Path as File
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.core.recipe.option_values import check_whole
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.training.passes import Seen
@@ -14,6 +15,7 @@ from odt.runs.run import PAGE, Run, read_run
 from odt.runs.sample_sections import sample_sections
 
 
+@checked_arguments
 def report(
     run: Run | Path,
     x: Any = None,

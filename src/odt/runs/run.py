@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.charts.chart import Chart
 from odt.charts.epoch_charts import epoch_charts
 from odt.charts.html import paragraph
@@ -94,6 +95,7 @@ class Run:
         """The best epoch by the monitored value; None before the first."""
         return self.best_of(self.monitor)
 
+    @checked_arguments
     def best_of(self, name: str) -> Row | None:
         """Returns the epoch with the best value of a name; the first if values are equal."""
         return best_row(name, self.trained)
@@ -127,6 +129,7 @@ def is_run(path: Path) -> bool:
     return (path / RECIPE).is_file()
 
 
+@checked_arguments
 def read_run(path: AnyPath) -> Run:
     """Reads the folder of a run.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.planning.cost import Rates
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.schedule import available_cores, on_cores
@@ -38,6 +39,7 @@ print(time.thread_time(), session.process_nbytes())
 """
 
 
+@checked_arguments
 def benchmark_board(name: str = "") -> Board:
     """Measures the rates of this machine in a few seconds: a board for `plan(board=…)`.
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from odt.arguments import checked_arguments
 from odt.core.model.model import FORMATS
 from odt.core.recipe.option_values import check_whole
 from odt.core.runtime.parameters import by_name
@@ -92,6 +93,7 @@ class History(Callback):
         for name, value in logs.items():
             self.history.setdefault(name, []).append(value)
 
+    @checked_arguments
     def plot(self, *names: str) -> "Plot":
         """Returns the plot of loss and metrics over the epochs, which a notebook shows.
 
@@ -139,6 +141,7 @@ class LambdaCallback(Callback):
     """
 
     @known_arguments(base="Callback")
+    @checked_arguments
     def __init__(
         self,
         on_train_begin: Callable[[Logs], object] | None = None,
@@ -168,6 +171,7 @@ class EarlyStopping(Callback):
     """
 
     @known_arguments(base="Callback")
+    @checked_arguments
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -231,6 +235,7 @@ class ReduceLROnPlateau(Callback):
     """
 
     @known_arguments(base="Callback")
+    @checked_arguments
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -283,6 +288,7 @@ class ModelCheckpoint(Callback):
     """
 
     @known_arguments(base="Callback")
+    @checked_arguments
     def __init__(
         self,
         filepath: PathLike,
@@ -330,6 +336,7 @@ class CSVLogger(Callback):
     """
 
     @known_arguments(base="Callback")
+    @checked_arguments
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
         if len(separator) != 1:
             raise OptionError("separator", "must be one character", repr(separator))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.charts.html import paragraph, preformatted
 from odt.core.data.protocol import Data
 from odt.core.export.remedies import before_decoder, largest_part, what_trains
@@ -103,6 +104,7 @@ class _Lines:
         return "\n".join(self._lines)
 
 
+@checked_arguments
 def check(
     model: Model | Path,
     x: Any = None,

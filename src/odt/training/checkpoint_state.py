@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.checkpoints.checkpoint import (
     FROZEN,
     Checkpoint,
@@ -60,6 +61,7 @@ class CheckpointState:
         self.properties = Properties(source)
 
     @classmethod
+    @checked_arguments
     def load(cls, path: Path, model: Model | Path | None = None) -> "CheckpointState":
         """Reads a checkpoint.
 
@@ -76,6 +78,7 @@ class CheckpointState:
         file = None if model is None else file_of(model)
         return cls(FileContents(decode_any(data, where, file), where))
 
+    @checked_arguments
     def save(
         self,
         path: Path,
@@ -123,12 +126,14 @@ class CheckpointState:
         return self._source.step
 
     @step.setter
+    @checked_arguments
     def step(self, value: int) -> None:
         check_whole("step", value, 0)
         if value >= MAX_NUMBER:
             raise OptionError("step", "must be below 2^63", value)
         self._source.step = value
 
+    @checked_arguments
     def parameters_size(self, trainable_only: bool = True) -> int:
         """Returns the number of values of all parameters.
 
@@ -137,6 +142,7 @@ class CheckpointState:
         """
         return sum(math.prod(e.shape) for e in self._parameters(trainable_only))
 
+    @checked_arguments
     def get_contiguous_parameters(self, trainable_only: bool = True) -> Array:
         """Returns a copy of all parameters as one array of one axis, float32 as a rule.
 
@@ -151,6 +157,7 @@ class CheckpointState:
         self._check_values(trainable_only)
         return _joined([self._array(e) for e in self._parameters(trainable_only)])
 
+    @checked_arguments
     def copy_buffer_to_parameters(self, buffer: Any, trainable_only: bool = True) -> None:
         """Sets all parameters from one array, in the order of `get_contiguous_parameters`.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_json import read_training_json
 from odt.core.recipe.resolve import values_used
@@ -12,6 +13,7 @@ from odt.models.model import Model, Path, file_of
 from odt.training.recipes import recipe_of, request_of
 
 
+@checked_arguments
 def write_circle_plus(
     model: Model | Path,
     path: Path,
@@ -44,6 +46,7 @@ def write_circle_plus(
     add_training_info(file_of(source), _merged(source, info, options), path)
 
 
+@checked_arguments
 def remove_training_info(model: Model | Path, path: Path) -> None:
     """Writes a model without its training info; all else in it stays unchanged.
 

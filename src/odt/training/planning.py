@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.core.data.array_columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.split import split_last
@@ -249,6 +250,7 @@ class MemoryForecast:
         return arena_usage(forecast.running, forecast.schedule.workers)
 
 
+@checked_arguments
 def plan(
     model: Model | Path,
     x: Any = None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from odt.arguments import checked_arguments
 from odt.core.options.training_options import SELECTION_OPTIONS
 from odt.core.recipe.option_values import check_option, words_of
 from odt.core.recipe.selection import Selection
@@ -34,6 +35,7 @@ class Trainable:
     freeze_norm: bool = False
 
 
+@checked_arguments
 def last(count: int) -> Trainable:
     """Selects the last operators of the file, for transfer learning.
 
@@ -45,6 +47,7 @@ def last(count: int) -> Trainable:
     return Trainable(last=count)
 
 
+@checked_arguments
 def select(*patterns: str) -> Trainable:
     """Selects weights by pattern, such as `select("head/*", "FULLY_CONNECTED")`.
 
@@ -54,6 +57,7 @@ def select(*patterns: str) -> Trainable:
     return Trainable(patterns=patterns)
 
 
+@checked_arguments
 def freeze(*patterns: str) -> Trainable:
     """Selects all weights except those that match a pattern.
 

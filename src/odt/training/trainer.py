@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
+from odt.arguments import checked_arguments
 from odt.core.data.protocol import scales_of
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
@@ -57,6 +58,7 @@ class Trainer(Closing):
 
     @known_arguments(lambda: Trainer.fit)
     @row_keywords(STEP_OPTIONS, StepKeywords)
+    @checked_arguments
     def __init__(
         self,
         model: Model | Path,
@@ -230,6 +232,7 @@ class Trainer(Closing):
     # ---- training
 
     @known_arguments(lambda: Trainer.__init__)
+    @checked_arguments
     def fit(
         self,
         x: Any,
@@ -346,6 +349,7 @@ class Trainer(Closing):
 
         return fit(self, x, y, validation_data, callbacks, options, verbose, fine_tune)
 
+    @checked_arguments
     def find_rate(
         self,
         x: Any,
@@ -388,6 +392,7 @@ class Trainer(Closing):
     # ---- evaluation
 
     @known_arguments(lambda: Trainer.__init__)
+    @checked_arguments
     def evaluate(
         self, x: Any, y: Any = None, sample_weight: Any = None, *, verbose: int | str = "auto"
     ) -> Logs:
@@ -411,6 +416,7 @@ class Trainer(Closing):
         return self.evaluation.evaluate(x, y, sample_weight, verbose)
 
     @known_arguments(lambda: Trainer.__init__)
+    @checked_arguments
     def predict(self, x: Any, *, verbose: int | str = "auto") -> Any:
         """Computes the model's outputs with the current weights.
 
@@ -432,6 +438,7 @@ class Trainer(Closing):
 
     # ---- files
 
+    @checked_arguments
     def export(
         self,
         path: Path,
@@ -469,6 +476,7 @@ class Trainer(Closing):
             record=self.record if preprocessing else None,
         )
 
+    @checked_arguments
     def export_adapters(self, path: Path) -> None:
         """Writes the trained low-rank adapters of a model that `odt.lora` returned.
 
@@ -485,6 +493,7 @@ class Trainer(Closing):
 
         export_adapters(self.session, path)
 
+    @checked_arguments
     def save_checkpoint(self, path: Path) -> None:
         """Saves weights, optimizer state and position in the data.
 
@@ -497,6 +506,7 @@ class Trainer(Closing):
         """
         self.checkpoints.save(path)
 
+    @checked_arguments
     def load_checkpoint(self, path: "Path | CheckpointState") -> None:
         """Restores weights and optimizer state from a checkpoint.
 
@@ -519,6 +529,7 @@ class Trainer(Closing):
         return state_of(self.checkpoints)
 
     @classmethod
+    @checked_arguments
     def from_artifacts(
         cls,
         folder: Path,
@@ -546,6 +557,7 @@ class Trainer(Closing):
 
     # ---- loops written by hand
 
+    @checked_arguments
     def train_on_batch(
         self,
         x: Any,
@@ -588,6 +600,7 @@ class Trainer(Closing):
         """
         return self.evaluation.evaluate_batch(x, y, sample_weight)
 
+    @checked_arguments
     def forward_backward(
         self, x: Any, y: Any, scale: float = 1.0, sample_weight: Any = None
     ) -> float:
@@ -649,6 +662,7 @@ class Trainer(Closing):
         return parameters.optimizer.rate(parameters.step + 1)
 
     @learning_rate.setter
+    @checked_arguments
     def learning_rate(self, value: float) -> None:
         if value != 0:
             check_learning_rate(value)

@@ -5,6 +5,7 @@ gradient, which keeps clients with different data close to each other. Source: L
 Optimization in Heterogeneous Networks (2020).
 """
 
+from odt.arguments import checked_arguments
 from odt.federated.strategies.fedavg import FedAvg
 from odt.federated.strategies.strategy import check_number
 
@@ -16,6 +17,7 @@ class FedProx(FedAvg):
         mu: factor μ of the proximal term.
     """
 
+    @checked_arguments
     def __init__(self, mu: float = 0.01) -> None:
         super().__init__()
         self.proximal_mu = check_number("mu", mu, 0)

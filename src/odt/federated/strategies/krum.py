@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.errors import OptionError
 from odt.federated.checks import distance
 from odt.federated.strategies.strategy import Strategy, check_number
@@ -23,6 +24,7 @@ class Krum(Strategy):
         malicious: number f of clients that may send wrong values.
     """
 
+    @checked_arguments
     def __init__(self, malicious: int = 0) -> None:
         super().__init__()
         if check_number("malicious", malicious, 0) % 1:

@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+from odt.arguments import checked_arguments
 from odt.errors import OptionError
 from odt.federated.strategies.fedadam import FedAdam
 from odt.federated.strategies.fedavg import FedAvg
@@ -25,6 +26,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
+@checked_arguments
 def parse_strategy(text: str) -> Strategy:
     """Parses a strategy such as fedavg, fedprox:mu=0.1 or fedadam:eta=0.01,beta-1=0.9.
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odt.arguments import checked_arguments
 from odt.federated.strategies.strategy import Strategy, check_number
 from odt.federated.update import Tensors, Update
 
@@ -20,6 +21,7 @@ class TrimmedMean(Strategy):
         beta: fraction β of the clients that is left out at each end.
     """
 
+    @checked_arguments
     def __init__(self, beta: float = 0.2) -> None:
         super().__init__()
         self.beta = check_number("beta", beta, 0, below=0.5)
