@@ -1,7 +1,8 @@
 """The final SOFTMAX or LOGISTIC of an output, whose logits a loss reads instead.
 
-Operators that only change the shape may follow the activation. If they keep its rows intact, a
-pass moves the activation after them, so that the logits have the shape of the output.
+Operators that only change the shape may follow the activation, and a FAKE_QUANT. If the former
+keep its rows intact, a pass moves the activation after them, so that the logits have the shape of
+the output.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from odt.kernels.rows.opdef import TensorSpec
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
 # Operators that only change the shape: a row of probabilities stays one.
 SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+KEEPING = (*SHAPE_ONLY, "FAKE_QUANT")  # after which values are those before, up to rounding
 # Operators that move or select values of their first input.
 MOVING = (
     "TRANSPOSE",
@@ -43,9 +45,9 @@ def before_rounding(graph: Graph, tensor: int) -> int:
 
 
 def producing_operator(graph: Graph, output: int) -> Node | None:
-    """Returns the node that computes an output's values; skips nodes that only reshape them."""
+    """Returns the node that computes an output's values, which may be reshaped and rounded."""
     node = producer(graph, output)
-    while node is not None and node.op in SHAPE_ONLY and node.inputs:
+    while node is not None and node.op in KEEPING and node.inputs:
         node = producer(graph, node.inputs[0])
     return node
 
@@ -63,7 +65,7 @@ def moved_activation(graph: Graph, output: int) -> Node | None:
     makers = {i: node for node in graph.nodes for i in node.outputs}
     node = makers.get(output)
     moved = False
-    while node is not None and node.op in (*SHAPE_ONLY, *MOVING) and node.inputs:
+    while node is not None and node.op in (*KEEPING, *MOVING) and node.inputs:
         moved = moved or node.op in MOVING
         node = makers.get(node.inputs[0])
     return node if moved and node is not None and node.op in PROBABILITIES else None
@@ -72,7 +74,7 @@ def moved_activation(graph: Graph, output: int) -> Node | None:
 def final_logits(graph: Graph) -> list[int]:
     """Returns inputs of a final SOFTMAX or LOGISTIC, which losses read and rewrites must keep."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
-    nodes = (makers.get(i) for i in graph.outputs)
+    nodes = (makers.get(before_rounding(graph, i)) for i in graph.outputs)
     return [n.inputs[0] for n in nodes if n is not None and n.op in PROBABILITIES]
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def ends_in_softmax(graph: Graph, output: int) -> bool:
-    """Whether an output is the result of a SOFTMAX, possibly reshaped."""
+    """Whether an output is the result of a SOFTMAX, possibly reshaped and rounded."""
     return _ending_op(graph, output) == "SOFTMAX"
 
 
@@ -45,10 +45,10 @@ def output_loss(
     """Returns the loss of an output of the file's graph.
 
     Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy the input of a final
-    LOGISTIC, even if operators that only change the shape follow: activation and loss are one
-    function of the logits, which is numerically stable. Outputs that are not probabilities are used
-    as logits. A loss reads values before they are rounded by a FAKE_QUANT, which lets no gradient
-    pass for values beyond its limits.
+    LOGISTIC, even if operators that only change the shape or a FAKE_QUANT follow: activation and
+    loss are one function of the logits, which is numerically stable. Outputs that are not
+    probabilities are used as logits. A loss reads values before they are rounded by a FAKE_QUANT,
+    which lets no gradient pass for values beyond its limits.
 
     Args:
         graph: as in the file.
@@ -69,17 +69,17 @@ def output_loss(
         )
     name, values = parse_loss(name)
     row = LOSSES[name]
+    read = before_rounding(graph, output)
     if not row.fuses_with:
-        return Loss(name, before_rounding(graph, output), values)
+        return Loss(name, read, values)
     options = {**values, "mean_over_positions": reduction == "sum_over_batch_size"}
-    node, last = producing_operator(graph, output), producer(graph, output)
+    node, last = producing_operator(graph, output), producer(graph, read)
     if node and last and node.op == row.fuses_with and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
         logits = before_rounding(graph, last.inputs[0])
         return Loss(name, logits, {"from_logits": True, **beta, **options})
     probabilities = _ending_op(graph, output) in row.probabilities
-    output = before_rounding(graph, output)
-    return Loss(name, output, {"from_logits": not probabilities, **options})
+    return Loss(name, read, {"from_logits": not probabilities, **options})
 
 
 def moved_outputs(graphs: LoweredGraphs) -> Collection[int]:

@@ -52,6 +52,24 @@ def test_a_classifier_is_personalized(tmp_path: Path, end: str) -> None:
     assert again.replayed == 60, "the store is that of the frozen layers"
 
 
+def test_probabilities_that_a_file_rounds_at_its_end_train_as_others(tmp_path: Path) -> None:
+    """QuantizeLinear and DequantizeLinear are left out; the loss is that of the logits."""
+    plain, rounded = classifier(), classifier()
+    rounded.nodes.pop()
+    rounded.constants({"scale": np.float32(1 / 128)})
+    rounded.add("Softmax", "z", outputs=["p"], axis=1)
+    rounded.add("QuantizeLinear", "p", "scale", outputs=["q"])
+    rounded.add("DequantizeLinear", "q", "scale")
+    x, labels = samples(24)
+    losses = []
+    for name, file in (("plain", plain), ("rounded", rounded)):
+        path = file.write(tmp_path / f"{name}.onnx")
+        with odt.Trainer(path, learning_rate=0.1, batch_size=8) as trainer:
+            history = trainer.fit(x, np.eye(3, dtype=np.float32)[labels], epochs=2)
+            losses.append(history.history["loss"])
+    assert losses[0] == losses[1]
+
+
 def test_the_store_stays_with_the_format(tmp_path: Path) -> None:
     path = classifier().write(tmp_path / "m.onnx")
     with pytest.raises(

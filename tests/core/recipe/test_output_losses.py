@@ -253,6 +253,43 @@ def test_a_sure_and_wrong_sample_gets_a_gradient_behind_a_reshape() -> None:
     np.testing.assert_allclose(after, [[199, 0], [1, 200]])
 
 
+@pytest.mark.parametrize(("op", "loss"), [("SOFTMAX", CCE), ("LOGISTIC", BCE)])
+def test_cross_entropy_looks_through_a_rounding_of_the_output(op: str, loss: str) -> None:
+    """The default loss, to the bit: values beyond the limits would have no gradient."""
+    limits: dict[str, Any] = {"num_bits": 8, "min": 0.0, "max": 0.5, "narrow_range": False}
+    rng = np.random.default_rng(4)
+    x, t = rng.normal(size=(8, 5)).astype("f4"), np.eye(6, dtype="f4")[rng.integers(0, 6, 8)]
+    info = TrainingInfo("sgd", {}, 0.1, batch_size=4)
+    found = []
+    for rounds in (False, True):
+        net = Net()
+        logits = net.dense(net.input(1, 5), 6)
+        y = net.add(op, (logits,), (1, 6), beta=1.0)
+        if rounds:
+            y = net.add("FAKE_QUANT", (y,), (1, 6), **limits)
+        graph = net.graph(y)
+        (head,) = output_losses(LoweredGraphs(graph), info)
+        assert (head.name, head.tensor, head.options["from_logits"]) == (loss, logits, True)
+        with Trainer(graph, info) as trainer:
+            epochs = trainer.train(ArrayData([x], [t]), InOrder(8), epochs=3)
+            found.append([e.training.loss for e in epochs])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("first", ["RESHAPE", "FAKE_QUANT"])
+def test_rounded_probabilities_are_no_logits(first: str) -> None:
+    options: dict[str, Any] = {"num_bits": 8, "min": 0.0, "max": 1.0, "narrow_range": False}
+    net = Net()
+    y = net.add("SOFTMAX", (net.dense(net.input(1, 5), 6),), (1, 6), beta=1.0)
+    tensors = [y]
+    for op in (first, "FAKE_QUANT" if first == "RESHAPE" else "RESHAPE"):
+        more = options if op == "FAKE_QUANT" else {"new_shape": (1, 6)}
+        tensors.append(net.add(op, (tensors[-1],), (1, 6), **more))
+    (head,) = output_losses(LoweredGraphs(net.graph(tensors[-1])), TrainingInfo())
+    assert (head.name, head.options["from_logits"]) == (CCE, False)
+    assert head.tensor == tensors[1 if first == "RESHAPE" else 2]  # before a last rounding
+
+
 @pytest.mark.parametrize("why", ["other rows", "another reader", "another output"])
 def test_probabilities_that_cannot_come_last_stay_probabilities(why: str) -> None:
     graph, between = shaped(
