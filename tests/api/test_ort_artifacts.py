@@ -75,6 +75,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"^`clip_grad=`: must be a ClipGradNorm, but got 1.0$",
     ),
     "a loss of ORT as text": ({"loss": "MSELoss"}, r"^`loss=`: must be"),
+    "a custom loss": ({"loss": "numpy:square"}, r"^`loss=`: must be one of odt's in artifacts"),
     "no text as prefix": ({"prefix": 3}, r"^`prefix=`: must be text, but got 3$"),
     "ORT's format": ({"ort_format": True}, r"^`ort_format=`: must be False, but got True"),
     "custom operators": ({"custom_op_library": "ops.so"}, r"^`custom_op_library=`: must be None"),

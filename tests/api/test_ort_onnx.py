@@ -598,6 +598,10 @@ def test_without_names_all_parameters_train(tmp_path: Path) -> None:
         ({"requires_grad": [1]}, r"^`requires_grad=`: must be a list of names, but got \[1\]"),
         ({"optimizer": odt.Adam(-1)}, r"^`learning_rate=`: must be a .* above 0, but got -1"),
         ({"additional_output_names": ["q"]}, r"^`additional_output_names=`: must be tensors"),
+        (
+            {"loss": "numpy:square"},
+            r"^`loss=`: must be one of odt's .*the custom loss numpy:square",
+        ),
         ({"loss_input_names": ["q"]}, r"^`loss=`: must be inputs or outputs .*got q"),
         (
             {"loss": None},

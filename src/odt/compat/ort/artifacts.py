@@ -17,9 +17,9 @@ from odt.compat.ort.recipe import Recipe, check_names
 from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.reading import unwritable
 from odt.errors import ModelError, OptionError
-from odt.kernels.loss_text import stored_loss
+from odt.kernels.loss_text import is_plugin, stored_loss
 from odt.kernels.rows.scheduledef import Schedule
-from odt.loss import Loss, loss_text
+from odt.loss import Loss
 from odt.models.model import Model, load_model
 from odt.optimizer import Optimizer
 
@@ -163,7 +163,7 @@ def _block_of(loss: Any) -> onnxblock.Block:
     if isinstance(loss, onnxblock.Block):
         return loss
     if isinstance(loss, Loss | str):
-        return OwnLoss(stored_loss(loss_text(loss)))
+        return OwnLoss(_text_of(loss))
     raise OptionError("loss", "must be a LossType, a block or a loss of odt", repr(loss))
 
 
@@ -176,12 +176,20 @@ def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
             loss.check_unweighted()
         return type(loss).__name__, asdict(loss)
     if isinstance(loss, Loss | str):
-        return stored_loss(str(loss)), {}
+        return _text_of(loss), {}
     rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
     if isinstance(loss, onnxblock.Block):
         remedy = "Blocks that combine losses need an ONNX model."
         raise OptionError("loss", rule, type(loss).__name__, remedy)
     raise OptionError("loss", rule, repr(loss))
+
+
+def _text_of(loss: Loss | str) -> str:
+    """Returns a loss of odt as files name it; raises OptionError for a custom one."""
+    text = str(loss)
+    if is_plugin(text):
+        raise OptionError("loss", "must be one of odt's in artifacts", f"the custom loss {text}")
+    return stored_loss(text)
 
 
 def _optimizer_of(optimizer: Any) -> dict[str, Any]:

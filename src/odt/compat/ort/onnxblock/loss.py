@@ -191,7 +191,7 @@ class BCEWithLogitsLoss(Loss):
                     name,
                     "must be left out of BCEWithLogitsLoss",
                     "weights",
-                    'Give a loss of your own, `loss="module:object"`.',
+                    "ONNX models take them.",
                 )
 
     def build(self, loss_input_name: str, target_name: str = "target") -> str:
