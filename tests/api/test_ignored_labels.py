@@ -162,6 +162,23 @@ def test_weights_do_not_change_the_divisor(
         assert_close(parameters(t), updated(before, x, y, each))
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, N])
+@pytest.mark.parametrize("form", FORMS)
+def test_batches_are_weighted_by_the_labels_that_count(
+    models: dict[str, Path], form: str, size: int
+) -> None:
+    x, y = inputs(form), labels(form)
+    metrics = ["accuracy", "perplexity"]
+    with trainer(models[form], metrics=metrics) as t:
+        loss, *_ = reference(parameters(t), x, y)
+        found = t.evaluate([(x[k : k + size], y[k : k + size]) for k in range(0, N, size)])
+        assert found["loss"] == pytest.approx(loss, rel=1e-6)
+        assert found["perplexity"] == pytest.approx(np.exp(loss), rel=1e-6)
+        assert found == pytest.approx(t.evaluate(x, y), rel=1e-6)
+    with trainer(models[form], metrics=metrics, batch_size=size) as t:
+        assert t.evaluate(x, y) == pytest.approx(found, rel=1e-6)
+
+
 def test_metrics_leave_ignored_labels_out(models: dict[str, Path]) -> None:
     x, y = inputs("several"), labels("several")
     names = ["accuracy", "top_2_accuracy", "f1", "auc"]

@@ -219,7 +219,7 @@ class SessionEvaluation(Closing):
                     continue
                 evaluator = form.evaluator(scales_of(data.weights))
                 result = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
-                totals.count(result, data.length)
+                totals.count(result, data, update=False)
         if not totals.samples:
             raise DataError("x: must give batches, but it gave none.")
         return session.logs(totals.result)
