@@ -215,27 +215,31 @@ def _fitted(request: Request, splits: list[SplitSamples]) -> Preprocessing:
     """Returns the preprocessing of the inputs, with the statistics of the training split."""
     if not request.inputs.must_be_fitted:
         return request.inputs
-    return request.inputs.fitted(lambda: _raw(training_split(splits)))
+    return request.inputs.fitted(lambda: _raw(request, training_split(splits)))
 
 
-def _raw(picked: SplitSamples) -> Iterator[Array]:
-    """Yields the first input of each readable sample of a split, before preprocessing.
+def _raw(request: Request, picked: SplitSamples) -> Iterator[Array]:
+    """Yields the first input of each sample of a split that is stored, before preprocessing.
 
-    Samples that cannot be read are reported, all together, when they are written.
+    Samples that are refused or left out are reported, all together, when they are written.
     """
     for k in islice(_numbers(picked), picked.request.length):  # a stream may have no end
         try:
-            yield picked.part.read(k).inputs[0]
-        except SampleError:
+            sample = picked.part.read(k)
+            for target in sample.targets:
+                request.targets.apply(target)
+        except DataError:
             continue
         except EndOfSamplesError:
             return
+        if all(map(request.inputs.has_values, sample.inputs)):
+            yield sample.inputs[0]
 
 
 def _record(source: Source, request: Request, splits: list[SplitSamples]) -> Record:
     """Returns the preprocessing record of the data."""
     steps = request.inputs
-    if source.kind == "image" and (first := next(_raw(splits[0]), None)) is not None:
+    if source.kind == "image" and (first := next(_raw(request, splits[0]), None)) is not None:
         steps = explicit(steps, first)
     return Record(
         source.kind,

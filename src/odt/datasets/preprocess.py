@@ -84,6 +84,11 @@ class Preprocessing:
         """Whether `fitted` must compute values from samples first."""
         return self.scale == "standardize" or (self.missing in FITTED and not self.fill)
 
+    def has_values(self, x: Array) -> bool:
+        """Whether an input has values that can be stored, or that are missing and replaced."""
+        is_missing = np.isnan(x) if self.missing not in ("error", "drop") else False
+        return bool(np.all(_is_stored(x) | is_missing))
+
     def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
         """Fits fill values, mean and standard deviation to samples, along the last axis.
 
