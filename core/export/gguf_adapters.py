@@ -25,6 +25,7 @@ from odt.core.export.stored_adapters import (
 from odt.core.formats.gguf.reader import Gguf, GgufTensor, entry_text, read_gguf
 from odt.core.formats.gguf.writer import encode, float_tensor
 from odt.core.lowering.low_rank import Adapters, adaptable, is_alpha
+from odt.core.model.bfloat16 import from_bfloat16
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.storage.atomic_files import write_atomically
@@ -39,7 +40,7 @@ KIND, ALPHA = "adapter.type", "adapter.lora.alpha"
 BASE_COUNT, BASE = "general.base_model.count", "general.base_model.0.name"
 HASH = "odt.model"
 NAME = re.compile(r"(.+)\.lora_([ab])", re.DOTALL)
-FLOATS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # bfloat16: the upper half of float32
+FLOATS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def holds_adapters(path: str | os.PathLike[str]) -> bool:
@@ -163,7 +164,7 @@ def _floats(name: str, tensor: GgufTensor) -> Array:
         raise ValueError(f"{listed([name])} of {kind}, not {', '.join(FLOATS)}")
     stored = tensor.data.view(FLOATS[kind])
     if kind == "BF16":
-        stored = (stored.astype(np.uint32) << 16).view(np.float32)
+        stored = from_bfloat16(stored)
     values = stored.astype(np.float32).reshape(tensor.shape)
     if not np.isfinite(values).all():
         raise ValueError(f"{listed([name])} with numbers that are not finite")

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.core.model.bfloat16 import from_bfloat16
 from odt.core.storage.json_text import without_repetition
 from odt.core.storage.reading import check_shape, listed
 from odt.dataclass import dataclass
@@ -24,7 +25,7 @@ METADATA = "__metadata__"
 LENGTH_NBYTES = 8
 MAX_HEADER = 1 << 24  # bytes: 100,000 arrays, read in less than a second
 BFLOAT16 = "BF16"
-# Types of real numbers. NumPy has no bfloat16, whose bits are the upper half of a float32's.
+# Types of real numbers; those of bfloat16 are read as their bits.
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", BFLOAT16: "<u2"}
 Metadata: TypeAlias = Mapping[str, str]
 
@@ -54,7 +55,7 @@ class Entry:
         file.seek(self.begin)
         stored = np.frombuffer(file.read(self.end - self.begin), DTYPES[self.dtype])
         if self.dtype == BFLOAT16:
-            stored = (stored.astype(np.uint32) << 16).view(np.float32)
+            stored = from_bfloat16(stored)
         with np.errstate(over="ignore"):
             values = stored.reshape(self.shape).astype(np.float32)
         if not np.isfinite(values).all():

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.model.bfloat16 import from_bfloat16, to_bfloat16
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.model import Model
 from odt.core.model.packed_integers import (
@@ -39,8 +40,6 @@ from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
-BFLOAT16_SHIFT = 16  # bits of a float32 that bfloat16 leaves out
-QUIET_NAN = np.uint32(1 << 22)  # the bit of a float32 that all NaNs of computations have
 UINT8 = np.dtype(np.uint8)
 CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
@@ -282,7 +281,7 @@ def as_stored(
             )
         if quantization is None:
             if is_bfloat16(model.graph.tensors[i]):
-                values[i] = to_bfloat16(a)
+                values[i] = to_bfloat16(a).view(np.uint8)
                 continue
             numbers = a
             if sparsity is None or sparsity.dtype == FLOAT16:
@@ -319,14 +318,6 @@ def is_bfloat16(tensor: Tensor) -> bool:
     return tensor.data is not None and tensor.spec.dtype.names == ("BFLOAT16",)
 
 
-def to_bfloat16(values: Array) -> Array:
-    """Returns the bytes of the nearest numbers of bfloat16, of two equally near the even one."""
-    bits = values.astype("<f4").reshape(-1).view("<u4")
-    half = (bits >> BFLOAT16_SHIFT & 1) + np.uint32(2 ** (BFLOAT16_SHIFT - 1) - 1)
-    rounded = np.where(np.isnan(values.reshape(-1)), bits | QUIET_NAN, bits + half)
-    return np.asarray((rounded >> BFLOAT16_SHIFT).astype("<u2").view(np.uint8))
-
-
 def to_float16(values: Array, what: str, remedy: str) -> Array:
     """Returns the nearest numbers of float16.
 
@@ -357,8 +348,8 @@ def _from_bfloat16(model: Model, i: int) -> Array:
             f"{model.path}: {model.graph.label(i)}: its bfloat16 values need "
             f"{2 * tensor.spec.size} bytes, but got {tensor.data.nbytes}."
         )
-    bits = np.ascontiguousarray(tensor.data).view("<u2").astype("<u4") << BFLOAT16_SHIFT
-    return np.asarray(bits.view("<f4").astype(FLOAT32).reshape(tensor.spec.shape))
+    bits = np.ascontiguousarray(tensor.data).view("<u2")
+    return np.asarray(from_bfloat16(bits).astype(FLOAT32).reshape(tensor.spec.shape))
 
 
 def _casts_bfloat16(graph: Graph, node: Node) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.model.bfloat16 import from_bfloat16, to_bfloat16
 from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.rows.opdef import Array
@@ -70,7 +71,8 @@ def block_scales(weights: Array, block: int, largest: int) -> Array:
     rows = weights.reshape(-1, block)
     whole = channel_scales(rows, 0) * np.float32(LARGEST / largest)
     parts = np.linspace(1, LEAST_PART, TRIALS, dtype=np.float32)
-    scales = (_as_bfloat16(np.maximum(whole * p, SMALLEST_BLOCK_SCALE)) for p in parts)
+    larger = (np.maximum(whole * p, SMALLEST_BLOCK_SCALE) for p in parts)
+    scales = (from_bfloat16(to_bfloat16(each)) for each in larger)
     return _best_scales(rows, scales, (-largest, largest)).reshape(*weights.shape[:-1], -1)
 
 
@@ -85,12 +87,6 @@ def _best_scales(rows: Array, scales: Iterable[Array], limit: Limits) -> Array:
         best = np.where(error < least, each, best)
         least = np.minimum(error, least)
     return best
-
-
-def _as_bfloat16(a: Array) -> Array:
-    """Returns float32 numbers rounded to the 8 bits of bfloat16's mantissa."""
-    bits = a.astype(np.float32).view(np.uint32) + np.uint32(0x8000)
-    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def weight_quantization(

@@ -16,7 +16,8 @@ from support.networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
 from odt.core.formats.reader import read_model
-from odt.core.model.dequantize import as_stored, dequantize_weights, to_bfloat16
+from odt.core.model.bfloat16 import from_bfloat16, to_bfloat16
+from odt.core.model.dequantize import as_stored, dequantize_weights
 from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -87,9 +88,11 @@ def test_bfloat16_is_the_nearest_number(value: float) -> None:
     """Of the two nearest numbers of 16 bits, the closer one, or the even one."""
     x = np.array([value], np.float32)
     low = int(x.view(np.uint32)[0]) >> 16
-    result = int(to_bfloat16(x).view(np.uint16)[0])
+    bits = to_bfloat16(x)
+    result = int(bits[0])
+    assert from_bfloat16(bits).view(np.uint32) == result << 16
     if np.isnan(value):
-        assert np.isnan(np.array([result << 16], np.uint32).view(np.float32))
+        assert np.isnan(from_bfloat16(bits))
         return
     below, above = (
         np.array([bits << 16], np.uint32).view(np.float32)[0] for bits in (low, low + 1)
