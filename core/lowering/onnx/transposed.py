@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from odt.core.lowering.onnx.builder import Use
-from odt.core.lowering.onnx.windows import NAMES, VALID, convolution, first, images, last
+from odt.core.lowering.onnx.windows import (
+    NAMES,
+    VALID,
+    check_padding,
+    convolution,
+    first,
+    images,
+    last,
+)
 from odt.core.model.graph import ABSENT
 from odt.errors import ShapeError
 
@@ -22,6 +30,7 @@ def conv_transpose(u: Use) -> int:
     extra = u.ints("output_padding", (0,) * axes) or ()
     if {len(stride), len(dilation), len(extra)} != {axes}:
         raise ShapeError(f"strides, dilations and output_padding must have {axes} axes each")
+    check_padding(u)
     if min((*stride, *dilation)) < 1:
         raise ShapeError(f"strides and dilations must be above 0, but got {stride}, {dilation}")
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]

@@ -119,6 +119,13 @@ def padded(u: Use, x: int, windows: Window, value: float = 0) -> int:
     return u.b.add("PADV2", (x, paddings, u.b.constant(value, u.b.spec(x).dtype)))
 
 
+def check_padding(u: Use) -> None:
+    """Refuses pads beside an auto_pad, as the standard and ONNX Runtime do for convolutions."""
+    auto, pads = u.attr("auto_pad", "NOTSET"), u.ints("pads") or ()
+    if auto != "NOTSET" and any(pads):
+        raise ShapeError(f"pads must be left out with auto_pad {auto}, but got {pads}")
+
+
 def images(u: Use) -> tuple[int, ...]:
     """Returns the shape of input 0, which must be images or sequences."""
     shape = u.shape(0)
@@ -134,6 +141,7 @@ def conv(u: Use) -> int:
         raise ShapeError(f"filters must fit {shape} and {groups} groups, but got {filters}")
     if filters[1] * groups != shape[1]:
         raise ShapeError(f"filters must have {shape[1]} channels, but got {filters} in {groups}")
+    check_padding(u)
     windows = window(u, shape[2:], filters[2:])
     check_outputs(windows, shape[2:])
     w = u.node.inputs[1]

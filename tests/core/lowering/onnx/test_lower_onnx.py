@@ -523,13 +523,19 @@ def test_identity_and_dropout_may_be_outputs(tmp_path: Path) -> None:
         ("ConvTranspose", {"strides": (2,)}, "output_padding must have 2 axes each"),
         ("ConvTranspose", {"strides": (0, 1)}, "must be above 0, but got (0, 1), (1, 1)"),
         ("ConvTranspose", {"kernel_shape": (2, 2)}, "the filters, (2, 3), but got (2, 2)"),
+        (
+            "ConvTranspose",
+            {"auto_pad": "VALID", "pads": (0, 1, 0, 0)},
+            "pads must be left out with auto_pad VALID, but got (0, 1, 0, 0)",
+        ),
+        ("Conv", {"auto_pad": "SAME_UPPER", "pads": (1, 1, 1, 1)}, "pads must be left out with"),
         ("ConvTranspose", {"auto_pad": "SAME"}, "auto_pad must be one of the standard"),
     ],
 )
 def test_attributes_that_do_not_fit_are_named(
     tmp_path: Path, kind: str, attributes: dict[str, Any], words: str
 ) -> None:
-    weights = {"Einsum": W, "ConvTranspose": real(3, 2, 2, 3)}
+    weights = {"Einsum": W, "Conv": real(2, 3, 2, 3), "ConvTranspose": real(3, 2, 2, 3)}
     constants = {"w": weights[kind]} if kind in weights else {}
     opset = {"Pad": 9, "Split": 11}.get(kind, 17)
     file = one_node(kind, X, constants, opset, **attributes)
