@@ -97,7 +97,10 @@ def _by_head(u: Use, k: int, heads: int) -> int:
 
 
 def _mask(u: Use, past: int, queries: int, keys: int) -> Mask:
-    """Returns the mask of input 3 together with that of the causal order."""
+    """Returns the mask of input 3 together with that of the causal order.
+
+    Real numbers that hide a key are −∞ and the lowest one, as in ONNX Runtime.
+    """
     known = None
     if u.attr("is_causal", 0):
         known = np.arange(keys) <= np.arange(queries)[:, None] + past
@@ -107,21 +110,25 @@ def _mask(u: Use, past: int, queries: int, keys: int) -> Mask:
     if not 2 <= len(shape) <= 4 or shape[-1] > keys:
         raise ShapeError(f"attn_mask must fit {queries} queries and {keys} keys, but got {shape}")
     rest = (*shape[:-1], keys - shape[-1])  # of the keys beyond the mask, which are hidden
-    value = u.b.value(x)
-    if u.dtype(3).kind == "b":
-        if value is not None:
-            allowed = np.concatenate((value, np.zeros(rest, bool)), axis=-1)
-            return Mask(None, None, allowed if known is None else allowed & known)
-        if rest[-1]:
-            hidden = u.b.constant(np.zeros(rest), bool)
-            x = u.b.add("CONCATENATION", (x, hidden), axis=len(shape) - 1)
-        return Mask(None, x, known)
+    value, dtype = u.b.value(x), u.dtype(3)
+    lowest = None if dtype.kind == "b" else float(np.finfo(dtype).min)
+    if value is not None:
+        is_allowed = value if lowest is None else value > lowest
+        if lowest is not None and is_allowed.all() and not rest[-1]:
+            return Mask(x, None, known)
+        is_allowed = np.concatenate((is_allowed, np.zeros(rest, bool)), axis=-1)
+        known = is_allowed if known is None else is_allowed & known
+        if lowest is None:
+            return Mask(None, None, known)
+        added = np.concatenate((np.where(value > lowest, value, 0), np.zeros(rest)), axis=-1)
+        return Mask(u.b.constant(added, dtype) if added.any() else None, None, known)
+    allowed = x if lowest is None else u.b.add("GREATER", (x, number(u, x, lowest)))
     if rest[-1]:
-        hidden = u.b.constant(np.full(rest, masked(u.dtype(3))), u.dtype(3))
-        x = u.b.add("CONCATENATION", (x, hidden), axis=len(shape) - 1)
-    elif value is not None and not np.isfinite(value).all():
-        x = u.b.constant(np.maximum(value, masked(u.dtype(3))), u.dtype(3))
-    return Mask(x, None, known)
+        hidden = u.b.constant(np.zeros(rest), bool)
+        allowed = u.b.add("CONCATENATION", (allowed, hidden), axis=len(shape) - 1)
+        zeros = u.b.constant(np.zeros(rest), dtype)
+        x = u.b.add("CONCATENATION", (x, zeros), axis=len(shape) - 1)
+    return Mask(None if lowest is None else x, allowed, known)
 
 
 def _weights(u: Use, scores: int, mask: Mask) -> int:
@@ -129,7 +136,7 @@ def _weights(u: Use, scores: int, mask: Mask) -> int:
     dtype = u.b.spec(scores).dtype
     if mask.added is not None:
         scores = u.b.add("ADD", (scores, mask.added))
-    if mask.known is not None:
+    if mask.known is not None and not mask.known.all():
         scores = u.b.add(
             "ADD", (scores, u.b.constant(np.where(mask.known, 0, masked(dtype)), dtype))
         )

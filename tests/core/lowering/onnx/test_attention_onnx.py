@@ -37,7 +37,7 @@ def flat(x: Array) -> Array:
 
 @pytest.mark.parametrize("is_flat", [False, True])
 @pytest.mark.parametrize("causal", [0, 1])
-@pytest.mark.parametrize("mask", ["none", "float", "truth", "known"])
+@pytest.mark.parametrize("mask", ["none", "float", "lowest", "truth", "known", "-inf"])
 def test_attention(tmp_path: Path, is_flat: bool, causal: int, mask: str) -> None:
     """A query that may attend to nothing gets zeros."""
     q, k, v = real(N, HEADS, QUERIES, D), real(N, GROUPS, KEYS, D), real(N, GROUPS, KEYS, D)
@@ -58,9 +58,13 @@ def test_attention(tmp_path: Path, is_flat: bool, causal: int, mask: str) -> Non
         else:
             allowed[:, :, 1] = False
             allowed[:, :, 0, :2] = False, True  # of what is allowed, the causal order hides all
-            given = allowed[:1] if mask == "known" else allowed
+            given = allowed[:1] if mask in ("known", "-inf") else allowed
             bias = bias + np.where(given, 0, -np.inf)
-        if mask == "known":
+            if mask in ("lowest", "-inf"):
+                least = np.float32(-np.inf) if mask == "-inf" else np.finfo(np.float32).min
+                given = np.where(given, real(*given.shape), least)
+                bias = bias + np.where(given > least, given, 0)
+        if mask in ("known", "-inf"):
             file.constants({"m": given})
         else:
             file.inputs.append(value("m", ("N", 1, QUERIES, KEYS), given.dtype.name))
