@@ -152,7 +152,7 @@ class DatafileOptions:
            "is above 0, the target column is also an input.")
     leave_out: tuple[str, ...] = declare(TABLES, "--leave-out",
            fits=Fits(TABLE, (*TABULAR, "arff")),
-           multiple=True, help="Column that is no input. Repeatable.")
+           multiple=True, help="Column that is not an input. Repeatable.")
     header: bool | None = declare(TABLES, "--header/--no-header",
            fits=Fits(TEXT, TEXTS, recorded=True),
            default=None,
@@ -308,7 +308,7 @@ class DatafileOptions:
            fits=Fits(),
            default="",
            help="Keep each group in one split. Groups are the values of a column, which is then "
-           "no input, or the matches of a regular expression in file names.")
+           "not an input, or the matches of a regular expression in file names.")
     train_length: int | None = declare(SPLITS, "--train-length", "-l",
            fits=Fits(),
            type=click.IntRange(1),

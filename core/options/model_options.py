@@ -33,7 +33,7 @@ class ModelOptions:
         Form("input value", "NAME=VALUE: a number, or numbers with commas", several="mapping"),
         DATA,
         "Value of an input that is the same for all samples, such as a sampling rate. It is then a "
-        "constant and no input, and chooses the branches that depend on it. Repeatable.",
+        "constant, not an input, and chooses the branches that depend on it. Repeatable.",
         metavar="NAME=VALUE",
         spellings=("input-value",),
     )

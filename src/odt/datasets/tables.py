@@ -687,7 +687,7 @@ def _layout(
         if k not in taken and k != split and _numbers_rows(names[k], columns[k]):
             out.add(k)
             table.notes.append(
-                f"note: {path}: column {k} has no name and numbers the rows: it is no input."
+                f"note: {path}: column {k} has no name and numbers the rows: it is not an input."
             )
     # With a horizon, the target's earlier values are inputs, too.
     targets_alone = labels if not options.horizon else []
