@@ -31,13 +31,14 @@ from odt.core.lowering.low_rank import Adapter, Adapters, is_alpha
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import guard, reading
+from odt.core.storage.reading import guard, open_input, reading
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 FORMAT = "odt-lora"
 VERSION = 1
-RULE = "must be adapters written by odt"
+WHAT = "adapters written by odt"
+RULE = f"must be {WHAT}"
 ARRAY = "adapters"  # of the description
 FORM = "odt"
 
@@ -101,8 +102,14 @@ def read_adapter_file(path: str | os.PathLike[str]) -> StoredAdapters:
     import zipfile
 
     name = os.fspath(path)
-    with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
-        guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
+    with (
+        open_input(name, WHAT) as source,
+        reading(name, RULE),
+        zipfile.ZipFile(source) as archive,
+    ):
+        guard(name, os.path.getsize(name), sum(m.file_size for m in archive.infolist()))
+        source.seek(0)
+        file = np.load(source, allow_pickle=False)
         description: dict[str, Any] = json.loads(file[ARRAY].tobytes())
         if (description["format"], description["version"]) != (FORMAT, VERSION):
             raise ValueError(f"format {description['format']} {description['version']}")

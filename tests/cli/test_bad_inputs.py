@@ -237,6 +237,9 @@ ROWS = {
     "an evaluation without targets": Bad(
         "eval {d}/model.circle --load-input {d}/x.bin", "--load-expected"
     ),
+    "a device as model": Bad("inspect /dev/zero", "a model must be a file, but got a device"),
+    "a device as adapters": Bad(TRAIN + " --adapters /dev/zero", "but got: a device or pipe"),
+    "a device as board": Bad("plan {d}/model.circle --board /dev/zero", "a device or pipe"),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),

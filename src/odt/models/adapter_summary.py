@@ -11,6 +11,7 @@ from odt.core.export.peft_adapters import ARRAYS, CONFIG
 from odt.core.export.stored_adapters import StoredAdapters
 from odt.core.lowering.low_rank import short_hash
 from odt.core.model.graph import MAX_NAME
+from odt.core.storage.reading import open_regular
 from odt.errors import one_line
 from odt.models.model import Path
 from odt.text import plural, size, table
@@ -23,8 +24,12 @@ def is_adapter_file(path: Path) -> bool:
         return os.path.exists(os.path.join(name, ARRAYS))
     if os.path.basename(name) == ARRAYS:
         return os.path.exists(os.path.join(os.path.dirname(name), CONFIG))
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(name) as file:
-        return f"{ARRAY}.npy" in file.namelist()
+    with (
+        suppress(OSError, ValueError, zipfile.BadZipFile),
+        open_regular(name) as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        return f"{ARRAY}.npy" in archive.namelist()
     return holds_adapters(name)
 
 

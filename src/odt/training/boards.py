@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from odt.core.storage.free_memory import USUAL_PROCESS
-from odt.core.storage.reading import reading
+from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.models.model import Path
@@ -134,9 +134,10 @@ def find_board(board: Board | Path) -> Board:
         close = difflib.get_close_matches(os.fsdecode(name).lower(), BOARDS, n=1)
         rule = f"must be one of {', '.join(BOARDS)}, or a file of `odt benchmark-board`"
         raise OptionError("board", rule, name, f"Did you mean {close[0]}?" if close else "")
-    rule = "must be JSON of `odt benchmark-board`"
-    with reading(os.fsdecode(name), rule, ModelError), open(name, encoding="utf-8") as file:
-        values = json.load(file)
+    what = "JSON of `odt benchmark-board`"
+    content = read_input(name, what, ModelError)
+    with reading(os.fsdecode(name), f"must be {what}", ModelError):
+        values = json.loads(content)
     return _board_of(name, values)
 
 
