@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
+from odt.cli.options.datafile_steps import shape as parse_shape
 from odt.cli.options.sections import typed_options
+from odt.cli.options.types import NewFile
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.column import Column
@@ -54,9 +56,7 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
 
     The exit status is 1 if values are NaN or infinite.
     """
-    numbers = shape.lower().split("x") if shape else []
-    if not all(n.isdecimal() and int(n) for n in numbers):
-        raise OdtError(f"--shape: must be numbers with x between, but got {shape}.")
+    numbers = parse_shape(shape, "--shape")
     if sheet is None and "--samples" in typed_options():
         raise OdtError("--samples: must come with --sheet, but got it alone.")
     if sheet is not None:
@@ -64,7 +64,7 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
             raise OdtError(f"--sheet: must be given with one FILE, but got {len(files)}.")
         check_outputs({"--sheet": str(sheet)}, {"FILE": files[0]})
         keep_going()
-    contents = {file: open_any(file, tuple(int(n) for n in numbers)) for file in files}
+    contents = {file: open_any(file, numbers) for file in files}
     not_finite = 0
     for file, (columns, sidecar) in contents.items():
         not_finite += describe(file, columns, sidecar)

@@ -25,6 +25,7 @@ from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.fits import check_samples
 from odt.cli.options.rows import declared_options, group
 from odt.cli.options.sections import Command
+from odt.cli.options.types import Finite
 from odt.cli.output.data_report import report
 from odt.cli.output.signals import undo_on_signals
 from odt.cli.output.spelling import spell
@@ -167,10 +168,10 @@ def request_of(options: DatafileOptions) -> tuple[Source, Request]:
 @click.option("--data-length", "--num-runs", "-l", "-n", "length", type=click.IntRange(1),
               default=1, show_default=True, help="Number of samples.")  # fmt: skip
 @click.option(
-    "--low", type=float, default=0.0, show_default=True, help="Lower bound of the inputs."
+    "--low", type=Finite(), default=0.0, show_default=True, help="Lower bound of the inputs."
 )
 @click.option(
-    "--high", type=float, default=1.0, show_default=True, help="Upper bound of the inputs."
+    "--high", type=Finite(), default=1.0, show_default=True, help="Upper bound of the inputs."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option(

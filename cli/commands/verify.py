@@ -12,6 +12,7 @@ from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sample_files import input_option
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import input_options, require, schedule_options
+from odt.cli.options.types import Finite
 from odt.errors import OdtError
 from odt.evaluation.comparison import describe_difference
 from odt.progress import Progress
@@ -26,7 +27,7 @@ TOLERANCE = 1e-5  # as a fraction of the range of the outputs
 @input_option
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0),
+    type=Finite(0),
     show_default=f"{TOLERANCE:g}",
     help="Largest accepted difference, as a fraction of the range of A's outputs.",
 )

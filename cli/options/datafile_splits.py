@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.cli.options.datafile import ONES_LENGTHS, DatafileOptions
+from odt.core.storage.reading import whole_number
 from odt.datasets.preprocess import numbers
 from odt.datasets.source import Source
 from odt.datasets.splits import Division, RequestedSplit, divides_again
@@ -139,6 +140,7 @@ def fold(text: str | None, splits: Sequence[RequestedSplit]) -> tuple[int, int] 
     if any(split.fraction is not None for split in splits):
         raise OdtError("--fold: must be given without fractions of --split, but got both.")
     k, _, n = text.partition("/")
-    if not (k.isdecimal() and n.isdecimal()):
+    number, count = whole_number(k), whole_number(n)
+    if number is None or count is None:
         raise OdtError(f"--fold: must be K/N, such as 1/5, but got {text}.")
-    return int(k), int(n)
+    return number, count

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from odt.cli.options.datafile import DatafileOptions
+from odt.core.storage.reading import whole_number
 from odt.datasets.model_signature import ModelSignature
 from odt.datasets.pictures import Resize, parse_augmentation
 from odt.datasets.preprocess import Preprocessing, numbers
@@ -120,6 +121,7 @@ def shape(text: str, option: str) -> tuple[int, ...]:
         OdtError: if the text is no shape.
     """
     parts = text.lower().split("x") if text else []
-    if not all(p.isdecimal() and int(p) for p in parts):
+    numbers = tuple(filter(None, map(whole_number, parts)))
+    if len(numbers) < len(parts):
         raise OdtError(f"{option}: must be numbers with x between, but got {text}.")
-    return tuple(int(p) for p in parts)
+    return numbers

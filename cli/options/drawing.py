@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from odt.cli.options.sections import combine
+from odt.cli.options.types import Finite
 from odt.datasets.boxes.drawing import LEAST_SCORE
 
 draw_options = combine(
@@ -17,7 +18,7 @@ draw_options = combine(
     ),
     click.option(
         "--min-score",
-        type=click.FloatRange(0, 1),
+        type=Finite(0, 1),
         show_default=str(LEAST_SCORE),
         help="Smallest score of a box of a detector that is printed and drawn.",
     ),

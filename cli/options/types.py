@@ -197,6 +197,21 @@ class ScheduleText(click.ParamType["Schedule"]):
             self.fail(spell(f"{where}{e.rule}, but got {e.got}.") + hint, param, ctx)
 
 
+class Finite(click.FloatRange):
+    """A number within bounds that is neither NaN nor infinite."""
+
+    name = "float"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parses the text of a value."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"must be a finite number, but got {value}.", param, ctx)
+        return number
+
+
 class Size(click.ParamType[int]):
     """Bytes: 1500000, 1500kB, 1.5MB (powers of ten) or 64MiB (powers of two)."""
 
@@ -383,7 +398,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",")]
-        if not all(part.isdecimal() and int(part) for part in parts):
+        if not all(re.fullmatch("0*[1-9][0-9]{0,17}", part) for part in parts):
             self.fail(f"must be whole numbers above 0 such as 64,32, but got {value}.", param, ctx)
         return tuple(map(int, parts))
 
@@ -422,10 +437,10 @@ class ClassList(click.ParamType["int | tuple[str, ...]"]):
         names = tuple(name.strip() for name in str(value).split(","))
         if not all(names):
             self.fail(f"must be a number or names such as red,white, but got {value}.", param, ctx)
-        if len(names) > 1 or not names[0].lstrip("-").isdecimal():
+        if len(names) > 1 or not re.fullmatch("-*[0-9]+", names[0]):
             return names
-        if int(value) < 1:
-            self.fail(f"must be at least 1, but got {value}.", param, ctx)
+        if not re.fullmatch("0*[1-9][0-9]{0,17}", names[0]):
+            self.fail(f"must be a number of at least 1, but got {value}.", param, ctx)
         return int(value)
 
 

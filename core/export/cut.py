@@ -28,6 +28,7 @@ from odt.core.model.quantization_rules import has_quantized_activations, is_same
 from odt.core.model.record import ENTRY as RECORD
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.model.variables import HANDLE
+from odt.core.storage.reading import whole_number
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
@@ -293,8 +294,9 @@ def _tensors(graph: Graph, field: str, names: Sequence[Name]) -> list[int]:
 def _tensor(graph: Graph, field: str, name: Name) -> int:
     """Returns the tensor with a name or number; `field` is the argument in messages."""
     matches = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
-    if not matches and str(name).isdecimal() and int(name) < len(graph.tensors):
-        matches = [int(name)]
+    number = whole_number(str(name))
+    if not matches and number is not None and number < len(graph.tensors):
+        matches = [number]
     if not matches:
         rule = "must be names or numbers of tensors"
         raise OptionError(field, rule, name, "`Model.summary()` lists them.")

@@ -27,6 +27,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.kernels.rows.updatedef import is_number
 
 FLOAT32 = np.dtype(np.float32)
+MAX_RANK = 2**31 - 1
 WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W
 SAMPLED = "sampled:"  # begins a hash for which large constants were sampled
 PAGES, PAGE = 4, 4096  # of a large constant that are hashed, and their bytes
@@ -170,8 +171,8 @@ def new_adapters(
     Raises:
         OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
     """
-    if not isinstance(rank, Integral) or rank < 1:
-        raise OptionError("rank", "must be a whole number of at least 1", rank)
+    if not isinstance(rank, Integral) or not 1 <= rank <= MAX_RANK:
+        raise OptionError("rank", f"must be a whole number from 1 to {MAX_RANK}", rank)
     alpha = float(rank) if alpha is None else alpha
     if not is_alpha(alpha):
         raise OptionError("alpha", "must be a number above 0 that float32 can hold", alpha)

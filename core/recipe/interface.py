@@ -13,6 +13,7 @@ from odt.core.model.graph import FIXED, MAX_AXES, MAX_BYTES
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
 from odt.core.recipe.option_values import check_mapping
+from odt.core.storage.reading import whole_number
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
@@ -187,8 +188,9 @@ def _input(model: Model, name: str) -> int | None:
     for signature in model.signatures:
         if signature.subgraph == model.subgraph:
             named += [i for key, i in signature.inputs.items() if key == name and i in graph.inputs]
-    if not named and name.isdecimal() and int(name) < len(graph.inputs):
-        named = [graph.inputs[int(name)]]
+    number = whole_number(name)
+    if not named and number is not None and number < len(graph.inputs):
+        named = [graph.inputs[number]]
     if not named and not name and len(graph.inputs) == 1:
         named = [*graph.inputs]
     return named[0] if len(set(named)) == 1 else None

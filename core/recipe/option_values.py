@@ -22,6 +22,9 @@ from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.updatedef import is_number
 
+MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
+MAX_WHOLE = 2**63 - 1
+
 
 def check_values(info: TrainingInfo) -> None:
     """Checks all values but the losses and the selection of weights.
@@ -47,8 +50,11 @@ def check_hyper_parameters(optimizer: str, values: Mapping[str, Any]) -> None:
     """
     for option in OPTIMIZERS[optimizer].hyper_parameters:
         value = values.get(option.name)
-        if value is not None and not option.allows(value):
+        if value is None:
+            continue
+        if not option.allows(value):
             raise OptionError(option.name, f"must be {option.rule}", value)
+        check_float32(option.name, value)
 
 
 def check_options(options: Any) -> None:
@@ -100,6 +106,13 @@ def check_option(row: Option, value: Any) -> None:
 def _check_number(name: str, value: object, kind: Number, got: str = "") -> None:
     if not is_number(value) or not kind.holds(value):
         raise OptionError(name, f"must be {kind.rule}", got or value, kind.remedy)
+    check_float32(name, value)
+
+
+def check_float32(name: str, value: float) -> None:
+    """Checks that a number is no larger than float32 can hold; raises OptionError."""
+    if value > MAX_FLOAT32:
+        raise OptionError(name, f"must be at most {MAX_FLOAT32:.4g}, as float32 holds", value)
 
 
 def check_learning_rate(value: object) -> None:
@@ -185,5 +198,6 @@ def check_whole(field: str, value: object, least: int, most: int | None = None) 
         return
     if not isinstance(value, Integral) or int(value) < least:
         raise OptionError(field, f"must be a whole number of at least {least}", value)
-    if most is not None and int(value) > most:
+    most = MAX_WHOLE if most is None else most
+    if int(value) > most:
         raise OptionError(field, f"must be a whole number of at most {most}", value)

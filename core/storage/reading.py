@@ -29,6 +29,7 @@ MAX_LINE = 160  # characters of a list, or of the text of an exception
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 
+MAX_DIGITS = 18  # of a whole number
 MAX_AXES = 64  # of a NumPy array
 MAX_BYTES = 2**63 - 1  # of a NumPy array
 
@@ -183,6 +184,11 @@ def listed(texts: Collection[object], most: int = MAX_LINE) -> str:
             break
     rest = len(texts) - len(shown)
     return ", ".join(shown) + (f", … ({rest} more)" if rest else "")
+
+
+def whole_number(text: str) -> int | None:
+    """Returns the number that a text of digits is; None for other texts and over MAX_DIGITS."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:

@@ -74,7 +74,7 @@ def size(nbytes: int) -> str:
 
 def parse_size(text: str) -> int | None:
     """Returns the bytes of a size such as 1500kB, 1.5MB or 64MiB; None if the text is no size."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text, re.IGNORECASE)
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d+)?) ?([a-z]*)", text, re.IGNORECASE)
     if match is None or match[2].upper() not in UNITS:
         return None
     return int(float(match[1]) * UNITS[match[2].upper()])

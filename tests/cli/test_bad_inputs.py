@@ -240,6 +240,29 @@ ROWS = {
     "a device as model": Bad("inspect /dev/zero", "a model must be a file, but got a device"),
     "a device as adapters": Bad(TRAIN + " --adapters /dev/zero", "but got: a device or pipe"),
     "a device as board": Bad("plan {d}/model.circle --board /dev/zero", "a device or pipe"),
+    "a number beyond float32": Bad(TRAIN + " --learning-rate 1e300", "at most 3.403e+38"),
+    "a whole number of 23 digits": Bad(
+        "plan {d}/model.circle --data-length 99999999999999999999999", "--data-length: must be"
+    ),
+    "a size of 400 digits": Bad(
+        TRAIN + " --memory-budget " + "9" * 400, "must be a size such as", status=2
+    ),
+    "classes with two signs": Bad(
+        "replace-head {d}/model.circle --classes=--1 -o {d}/n.circle", "at least 1", status=2
+    ),
+    "units of 5000 digits": Bad(
+        "replace-head {d}/model.circle --classes 2 -o {d}/n.circle --hidden " + "9" * 5000,
+        "must be whole numbers above 0",
+        status=2,
+    ),
+    "a tensor of 5000 digits": Bad(
+        "cut {d}/model.circle -o {d}/n.circle --after " + "9" * 5000, "--after: must be names"
+    ),
+    "a tolerance of NaN": Bad(
+        "verify {d}/model.circle {d}/model.circle --load-input {d}/x.bin --tolerance nan",
+        "must be a finite number",
+        status=2,
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),

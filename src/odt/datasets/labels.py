@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.storage.reading import listed, read_input, reading
+from odt.core.storage.reading import listed, read_input, reading, whole_number
 from odt.datasets.source import OtherTargets, Part, Sample, Source
 from odt.errors import DataError, OptionError
 
@@ -92,8 +92,10 @@ def order_classes(source: Source, classes: Sequence[str]) -> Source:
     order = tuple(classes)
     if names == order:
         return source
-    if all(c.isdecimal() and int(c) < len(order) for c in names) and not set(names) & set(order):
-        names = tuple(order[int(c)] for c in names)
+    numbers = [number for c in names if (number := whole_number(c)) is not None]
+    are_numbers = len(numbers) == len(names) and all(n < len(order) for n in numbers)
+    if are_numbers and not set(names) & set(order):
+        names = tuple(order[n] for n in numbers)
     if not set(names) <= set(order) or len(set(order)) < len(order):
         rule = f"must have each class of {source.name} once, {listed(names)}"
         raise OptionError("classes", rule, listed(order))

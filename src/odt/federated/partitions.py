@@ -20,6 +20,7 @@ import numpy as np
 
 from odt.core.data.dataset import DataSet
 from odt.core.model.record import Record
+from odt.core.storage.reading import whole_number
 from odt.errors import OptionError
 from odt.federated.update import Array
 
@@ -175,8 +176,9 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
     columns = columns_of(record)
     size = data.inputs[0].spec.size
     name = name or next(iter(columns), "0")
-    if name.isdecimal() and int(name) < size:
-        first, count = int(name), 1
+    number = whole_number(name)
+    if number is not None and number < size:
+        first, count = number, 1
     elif name in columns and sum(columns.values()) == size:
         names = list(columns)
         first, count = sum(columns[n] for n in names[: names.index(name)]), columns[name]
