@@ -5,13 +5,14 @@ file. `odt --help` prints the first line of each module's docstring. It reads th
 importing the module, because commands import the engine, which is slow.
 """
 
+import errno
 import gc
 import importlib
 import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +52,8 @@ HINTS = {
     "prune": "odt train --sparse",
     "finetune": "odt train --num-of-trainable-ops N",
 }
+# Errors of the system about a path that the user gave.
+UNUSABLE = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS}
 INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
@@ -83,6 +86,8 @@ class Group(click.Group):
             if not ctx.resilient_parsing:  # not while the shell completes a word
                 click.echo(f"odt {args[0]} is now: odt {' '.join(words)}", err=True)
             args = [*words, *args[1:]]
+        if not ctx.resilient_parsing:
+            _refuse_empty(args)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
@@ -123,6 +128,13 @@ class Group(click.Group):
             raise click.ClickException(
                 "the current folder: must exist, but was removed. Change to another folder."
             ) from e
+        except OSError as e:
+            if e.errno not in UNUSABLE or e.filename is None:
+                raise
+            path = one_line(os.fsdecode(e.filename), MAX_MESSAGE // 2)
+            reason = str(e.strerror).lower()
+            rule = f"{path}: must be a path that can be used, but got: {reason}."
+            raise click.ClickException(rule) from e
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -167,6 +179,19 @@ def summary(name: str) -> str:
     assert spec is not None, "each command has a module"
     loader: Any = spec.loader  # importlib.abc, which has its type, imports tempfile and more
     return str(loader.get_source(spec.name)).partition("\n")[0].strip('"')
+
+
+def _refuse_empty(args: Sequence[str]) -> None:
+    """Raises OdtError for an empty argument, such as a shell variable that has no value.
+
+    An option with an empty value would have no effect, and an empty path is the current folder.
+    """
+    for before, arg in zip(("", *args), args, strict=False):
+        option, equals, value = arg.partition("=")
+        if arg and not (option.startswith("--") and equals and not value):
+            continue
+        name = option or (before if before.startswith("-") else "arguments")
+        raise OdtError(f"{name}: must not be empty, but got an empty text.")
 
 
 def _has_folder() -> bool:

@@ -32,6 +32,8 @@ class AtomicFolder:
 
         self.path = os.fspath(path)
         try:
+            if not self.path:  # realpath returns the current folder
+                raise OSError("an empty path")
             self.path = os.path.realpath(path)
             parent = os.path.dirname(self.path)
             remove_leftover_folders(parent)

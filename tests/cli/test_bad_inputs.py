@@ -263,6 +263,8 @@ ROWS = {
         "must be a finite number",
         status=2,
     ),
+    "an empty text": Bad(TRAIN + " --export-checkpoint=", "--export-checkpoint: must not be empty"),
+    "a run whose name is too long": Bad("report {d}/" + "n" * 300, "file name too long"),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),
