@@ -47,7 +47,7 @@ def command() -> None:
 @click.option(
     "--shape", default="", help="Sample shape of a raw file without a JSON file, such as 28x28x1."
 )
-@click.option("--sheet", type=click.Path(path_type=Path), metavar="PNG",
+@click.option("--sheet", type=NewFile(".png", path_type=Path), metavar="PNG",
               help="Write a contact sheet: one image that shows the first samples.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
               help="Number of samples on the sheet.")  # fmt: skip

@@ -14,6 +14,7 @@ import click
 import odt
 from odt.cli.options.sections import typed_options
 from odt.cli.options.shared import interface_options, model_argument, selection_options
+from odt.cli.options.types import NewFile
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
 from odt.core.recipe.selection import Selection
@@ -31,7 +32,7 @@ from odt.models.summary import inspect_selected
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option(
     "--svg",
-    type=click.Path(),
+    type=NewFile(".svg"),
     metavar="FILE",
     help="Draw the graph of the operators as SVG; operators with trainable parameters are filled.",
 )

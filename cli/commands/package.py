@@ -6,6 +6,7 @@ import click
 
 import odt
 from odt.cli.options.shared import model_argument
+from odt.errors import OdtError
 
 
 @click.command()
@@ -36,6 +37,9 @@ from odt.cli.options.shared import model_argument
 def command(model: str, out_dir: Path, nnpkg_name: str | None, config: Path | None) -> None:
     """Make an nnpackage: a folder with a copy of MODEL and a MANIFEST."""
     source = odt.load_model(model)
-    folder = out_dir / (nnpkg_name or Path(source.path).stem)
+    name = Path(source.path).stem if nnpkg_name is None else nnpkg_name
+    if name in {"", ".", ".."} or Path(name).name != name:
+        raise OdtError(f"--nnpkg-name: must be the name of a new folder, but got {name}.")
+    folder = out_dir / name
     source.save_package(folder, config)
     click.echo(f"package: Generating nnpkg {folder.name} in {out_dir}")

@@ -28,7 +28,14 @@ from odt.cli.options.shared import (
     task_option,
     training_options,
 )
-from odt.cli.options.training_run import load_training, model_of, task_options, trainer_arguments
+from odt.cli.options.training_run import (
+    load_training,
+    model_of,
+    refuse_alone,
+    task_options,
+    trainer_arguments,
+)
+from odt.cli.options.types import NewFile
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.cli.output.spelling import spell
@@ -60,7 +67,7 @@ from odt.core.options.model_options import ModelOptions
 @click.option("--calls", is_flag=True, help="Print the plan, the memory plan and the calls.")
 @click.option(
     "--png",
-    type=click.Path(),
+    type=NewFile(".png"),
     metavar="FILE",
     help="Write a chart of the memory over the calls of a step.",
 )

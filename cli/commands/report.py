@@ -12,6 +12,7 @@ from odt.cli.options.completion import complete_runs
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.sections import Command, option
 from odt.cli.options.training_run import refuse_alone
+from odt.cli.options.types import NewFile
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import stop_on_signals
 from odt.errors import OdtError
@@ -66,7 +67,7 @@ EXAMPLES = (
     PAGE,
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=NewFile(".html", ".htm", path_type=Path),
     metavar="FILE",
     help="The HTML file.  [default: report.html in the folder of the run]",
 )
@@ -108,14 +109,14 @@ EXAMPLES = (
     LIST,
     "--svg",
     "svg_path",
-    type=click.Path(),
+    type=NewFile(".svg"),
     metavar="FILE",
     help="Write a chart of the value over the epochs of all runs.",
 )
 @option(
     LIST,
     "--png",
-    type=click.Path(),
+    type=NewFile(".png"),
     metavar="FILE",
     help="Write the chart as PNG; needs matplotlib.",
 )

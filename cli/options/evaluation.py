@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from odt.cli.options.rows import declare, declared_options
+from odt.cli.options.types import NewFile
 from odt.core.options.option import DATA, LOSS
 from odt.dataclass import dataclass
 
@@ -24,7 +25,7 @@ class EvaluationOptions:
     confusion_csv: Path | None = declare(
         LOSS,
         "--confusion-csv",
-        type=click.Path(path_type=Path),
+        type=NewFile(".csv", path_type=Path),
         metavar="FILE",
         help="Write the whole confusion matrix as CSV.",
     )
@@ -48,7 +49,7 @@ class EvaluationOptions:
     sheet: Path | None = declare(
         DATA,
         "--sheet",
-        type=click.Path(path_type=Path),
+        type=NewFile(".png", path_type=Path),
         metavar="PNG",
         help="Write a contact sheet: one image that shows the samples of --wrong, or those of a "
         "detector with their boxes.",
@@ -56,7 +57,7 @@ class EvaluationOptions:
     per_sample: Path | None = declare(
         DATA,
         "--per-sample",
-        type=click.Path(path_type=Path),
+        type=NewFile(".csv", path_type=Path),
         metavar="FILE",
         help="Write loss, target and prediction of each sample as CSV; for boxes, loss and the "
         "numbers of true, missed and false boxes.",

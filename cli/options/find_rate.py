@@ -20,7 +20,7 @@ class RateTestOptions:
     png: str | None = declare(
         OPTIMIZER,
         "--png",
-        type=OutputPath(),
+        type=OutputPath(".png"),
         metavar="FILE",
         help="Write a plot of --find-rate as PNG.",
     )

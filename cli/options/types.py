@@ -126,7 +126,37 @@ class LossText(Word):
         return canonical_loss(name + colon + options) if name in LOSSES else name
 
 
-class OutputPath(click.Path):
+class NewFile(click.Path):
+    """Path of a file that a command writes in one format.
+
+    Args:
+        endings: extensions of the format; empty if the command checks the extension.
+        path_type: type of the value; text if left out.
+    """
+
+    def __init__(self, *endings: str, path_type: type[Any] | None = None) -> None:
+        super().__init__(path_type=path_type)
+        self.endings = endings
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """Returns the path.
+
+        Raises:
+            OdtError: if it ends in another extension.
+        """
+        from odt.cli.output.output_paths import extension_of
+
+        if self.endings and param:
+            extension_of(max(param.opts, key=len), str(value), self.endings)
+        return super().convert(value, param, ctx)
+
+
+class OutputPath(NewFile):
     """Path of a file that a command writes. No recipe may name one."""
 
     def convert(

@@ -42,6 +42,8 @@ class AtomicFile:
         try:
             if os.path.exists(target) and not os.path.isfile(target):
                 raise OSError("the path exists and is not a file")
+            if not os.path.basename(path):
+                raise OSError("the path is that of a folder")
             handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=os.path.dirname(target))
         except OSError as e:
             raise self._refuse(e) from e

@@ -265,6 +265,16 @@ ROWS = {
     ),
     "an empty text": Bad(TRAIN + " --export-checkpoint=", "--export-checkpoint: must not be empty"),
     "a run whose name is too long": Bad("report {d}/" + "n" * 300, "file name too long"),
+    "a picture with the name of data": Bad(
+        "data show {d}/x.bin --sheet {d}/t.bin", "must end in .png, but got .bin"
+    ),
+    "a chart with the name of a model": Bad(
+        "plan {d}/model.circle --png {d}/old.circle", "must end in .png, but got .circle"
+    ),
+    "an export with the name of a folder": Bad(TRAIN + " --export-circle {d}/n/", "of a folder"),
+    "a package beside its folder": Bad(
+        "package {d}/model.circle -o {d}/packages -p ..", "--nnpkg-name: must be the name of"
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),

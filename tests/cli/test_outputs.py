@@ -54,8 +54,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("circle-plus-gen sine.tflite recipe.json sine.tflite", "OUTPUT", "INPUT"),
         ("predict m.circle --load-input x.bin --output ./x.bin", "--output", "--load-input"),
         ("predict m.circle --load-input x.bin --output m.circle", "--output", "MODEL"),
-        ("data show x.bin --sheet x.bin", "--sheet", "FILE"),
-        ("plan m.circle --png m.circle", "--png", "MODEL"),
         ("checkpoint convert c.odt ./c.odt --nominal", "OUT", "IN"),
         ("checkpoint convert c.odt m.circle --model m.circle", "OUT", "--model"),
         ("convert m.circle link.circle", "OUT", "IN"),
