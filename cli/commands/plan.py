@@ -42,6 +42,7 @@ from odt.cli.output.spelling import spell
 from odt.core.options.analysis_options import PLAN_OPTIONS
 from odt.core.options.fit_options import FIT_OPTIONS
 from odt.core.options.model_options import ModelOptions
+from odt.errors import OdtError
 
 
 @click.command(cls=Command)
@@ -93,6 +94,10 @@ def command(
     process against --memory-budget, and with --data or --data-length the time of the run, from
     steps that run here for at most two seconds.
     """
+    refuse_alone("--load-input", load_input, "--load-expected", load_expected)
+    refuse_alone("--load-expected", load_expected, "--load-input", load_input)
+    if target is not None and load_input is not None:
+        raise OdtError("--load-input: must be left out with --target, where nothing is measured.")
     load_training()
     # Seconds since Python began, without the threads of NumPy.
     until_imported = time.thread_time()

@@ -104,9 +104,11 @@ def part_of(options: FedOptions, part: str) -> odt.DataSet | None:
     }[part]
     refuse_alone(f"--{name}-input", inputs, f"--{name}-expected", targets)
     refuse_alone(f"--{name}-expected", targets, f"--{name}-input", inputs)
+    folder = options.files.data
+    if inputs and folder and part == "train":
+        raise OdtError("--data: must be given without --load-input, but got both. Leave one out.")
     if inputs:
         return odt.DataSet(inputs, targets)
-    folder = options.files.data
     if not folder:
         return None
     x, y = (find_file(folder, part, kind) for kind in ("input", "output"))

@@ -32,8 +32,10 @@ TEXTS = {
     "Model.save()": "odt convert",
     "OdtError.details": "odt -v",
 }
-# Text in backticks: a key of TEXTS; an argument, as name and value; or a word.
-REFERENCE = re.compile(rf"`(?:({'|'.join(map(re.escape, TEXTS))})|(\w+)=([^`]*)|(\w+(?::[^`]*)?))`")
+# Text in backticks: a key of TEXTS; an argument, as name and value; a word; or a command.
+REFERENCE = re.compile(
+    rf"`(?:({'|'.join(map(re.escape, TEXTS))})|([\w-]+)=([^`]*)|([\w-]+(?::[^`]*)?)|(odt [^`]*))`"
+)
 
 
 def spell(message: str) -> str:
@@ -43,9 +45,11 @@ def spell(message: str) -> str:
 
 def _spelled(match: re.Match[str]) -> str:
     """Returns what the command line has for a reference."""
-    text, name, value, word = match.groups()
+    text, name, value, word, command = match.groups()
     if text:
         return TEXTS[text]
+    if command:
+        return command
     if word:
         return _kebab(word)
     if name.isupper():  # an environment variable

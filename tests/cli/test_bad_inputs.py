@@ -237,6 +237,7 @@ ROWS = {
     "an evaluation without targets": Bad(
         "eval {d}/model.circle --load-input {d}/x.bin", "--load-expected"
     ),
+    "an empty text": Bad(TRAIN + " --export-checkpoint=", "--export-checkpoint: must not be empty"),
     "a device as model": Bad("inspect /dev/zero", "a model must be a file, but got a device"),
     "a device as adapters": Bad(TRAIN + " --adapters /dev/zero", "but got: a device or pipe"),
     "a device as board": Bad("plan {d}/model.circle --board /dev/zero", "a device or pipe"),
@@ -263,8 +264,6 @@ ROWS = {
         "must be a finite number",
         status=2,
     ),
-    "an empty text": Bad(TRAIN + " --export-checkpoint=", "--export-checkpoint: must not be empty"),
-    "a run whose name is too long": Bad("report {d}/" + "n" * 300, "file name too long"),
     "a picture with the name of data": Bad(
         "data show {d}/x.bin --sheet {d}/t.bin", "must end in .png, but got .bin"
     ),
@@ -272,8 +271,15 @@ ROWS = {
         "plan {d}/model.circle --png {d}/old.circle", "must end in .png, but got .circle"
     ),
     "an export with the name of a folder": Bad(TRAIN + " --export-circle {d}/n/", "of a folder"),
+    "a run whose name is too long": Bad("report {d}/" + "n" * 300, "file name too long"),
     "a package beside its folder": Bad(
         "package {d}/model.circle -o {d}/packages -p ..", "--nnpkg-name: must be the name of"
+    ),
+    "expected outputs without inputs": Bad(
+        "plan {d}/model.circle --load-expected {d}/t.bin", "--load-expected: must come with --load-"
+    ),
+    "a folder of data beside files": Bad(
+        "fed simulate --model {d}/model.circle --data {d} " + DATA, "--data: must be given without"
     ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
