@@ -281,6 +281,14 @@ ROWS = {
     "a folder of data beside files": Bad(
         "fed simulate --model {d}/model.circle --data {d} " + DATA, "--data: must be given without"
     ),
+    "a shape of an array with one": Bad(
+        "data show {d}/x.npz --shape 784", "--shape: must be left out for", arrays_x_and_y
+    ),
+    "a target as one-hot input": Bad(
+        "gen-datafile --source {d}/t.csv --out-dir {d}/data --one-hot kind",
+        "--one-hot must name columns of inputs, but got kind, the target",
+        write("t.csv", b"a,kind\n1,x\n2,y\n"),
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),

@@ -15,7 +15,7 @@ from odt.core.formats.file_kinds import HDF5, NPY, START, ZIP, file_kind
 from odt.core.model.record import record_of
 from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.dataclass import dataclass
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 BOX_VALUES = 5  # class, y1, x1, y2, x2
@@ -60,6 +60,8 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(START)
     sidecar = read_sidecar(path)
+    if shape and (sidecar is not None or start.startswith((HDF5, NPY, ZIP))):
+        raise OptionError("shape", f"must be left out for {path}, which states its own")
     if sidecar is not None:
         specs: Sequence[TensorSpec] = sidecar.tensors
     elif start.startswith((HDF5, NPY, ZIP)):

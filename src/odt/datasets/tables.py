@@ -662,9 +662,11 @@ def _layout(
     if options.label != "none":
         labels = find_columns(path, names, options.label, "label_column")
     groups = (options.groups,) if options.groups else ()
-    out = _positions(path, names, options.leave_out, "leave_out")
+    # With a horizon, the target's earlier values are inputs, too.
+    targets_alone = labels if not options.horizon else []
+    out = _positions(path, names, options.leave_out, "leave_out", targets_alone)
     out |= _positions(path, names, groups, "group_by")
-    words = _positions(path, names, options.one_hot, "one_hot")
+    words = _positions(path, names, options.one_hot, "one_hot", targets_alone)
     dates = _date_forms(path, names, options.dates)
     if twice := [names[k] for k in words & dates.keys()]:
         raise DataError(
@@ -689,8 +691,6 @@ def _layout(
             table.notes.append(
                 f"note: {path}: column {k} has no name and numbers the rows: it is not an input."
             )
-    # With a horizon, the target's earlier values are inputs, too.
-    targets_alone = labels if not options.horizon else []
     inputs = [k for k in range(len(names)) if k not in (*targets_alone, *out, split)]
     cells: dict[int, Cells] = {}
     for k in inputs:
@@ -716,9 +716,34 @@ def _layout(
     return Layout(inputs, labels, sorted(out), cells, targets, split)
 
 
-def _positions(path: Path, names: Sequence[str], texts: Sequence[str], field: str) -> set[int]:
-    """Returns the positions of the columns that the texts of an option name."""
-    return {k for text in texts for k in find_columns(path, names, text, field)}
+def _positions(
+    path: Path,
+    names: Sequence[str],
+    texts: Sequence[str],
+    field: str,
+    targets: Sequence[int] = (),
+) -> set[int]:
+    """Returns the positions of the columns that the texts of an option name.
+
+    Args:
+        path: the table, for messages.
+        names: names of its columns.
+        texts: values of the option.
+        field: the option.
+        targets: columns on which the option has no effect.
+
+    Raises:
+        DataError: if there is no such column, or a text names only such columns.
+    """
+    positions: set[int] = set()
+    for text in texts:
+        columns = find_columns(path, names, text, field)
+        if {*columns} <= {*targets}:
+            raise DataError(
+                f"{path}: `{field}=` must name columns of inputs, but got {text}, the target."
+            )
+        positions |= {*columns}
+    return positions
 
 
 def _date_forms(path: Path, names: Sequence[str], texts: Sequence[str]) -> dict[int, str]:
