@@ -289,6 +289,11 @@ ROWS = {
         "--one-hot must name columns of inputs, but got kind, the target",
         write("t.csv", b"a,kind\n1,x\n2,y\n"),
     ),
+    "samples that a model cannot take": Bad(
+        "gen-datafile --source {d}/t.csv --out-dir {d}/data --like {d}/model.circle",
+        "must become (784,), but is (1,)",
+        write("t.csv", b"a,kind\n1,x\n2,y\n"),
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),

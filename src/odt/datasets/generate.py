@@ -5,7 +5,7 @@ from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from itertools import count, islice
 from pathlib import Path
@@ -157,12 +157,15 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
     splits = select(source, request.splits, request.division)
     request = replace(request, inputs=_fitted(request, splits))
     record = request.record or _record(source, request, splits)
+    is_new = not request.out_dir.exists()
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise DataError(unwritable(request.out_dir, e, "folder")) from e
     remove_leftovers(request.out_dir)
     with ExitStack() as stack:
+        if is_new:
+            stack.callback(_remove_if_empty, request.out_dir)
         pending = []
         faults = [f"{source.name}: {'; '.join(source.faults)}."] if source.faults else []
         for split in splits:
@@ -182,6 +185,11 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Split
             for sidecar in new.sidecars:
                 sidecar.commit()
     return [new.split for new in pending]
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # it has files
+        folder.rmdir()
 
 
 def _all_faults(faults: list[str], *, has_usable: bool) -> DataError:
