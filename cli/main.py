@@ -12,7 +12,7 @@ import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ import click
 import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
-from odt.errors import MAX_MESSAGE, OdtError, escaped, one_line
+from odt.errors import MAX_MESSAGE, OdtError, OptionError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 # Former name of a command → words that replace it.
@@ -167,10 +167,28 @@ def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
 
 def message(ctx: click.Context, e: OdtError) -> str:
     """Returns the line of an error and, with --verbose, its details below."""
+    text = str(e)
+    if isinstance(e, OptionError):
+        text = text.replace(f"but got {e.got}", f"but got {_typed(e.got)}")
     details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
     from odt.cli.output.spelling import spell  # imports the rows of all options
 
-    return "\n  ".join([one_line(spell(str(e)), MAX_MESSAGE), *map(spell, details)])
+    return "\n  ".join([one_line(spell(text), MAX_MESSAGE), *map(spell, details)])
+
+
+def _typed(value: object) -> str:
+    """Returns a value of Python as the command line has it: without tuples, pairs and True."""
+    if value is True:
+        return "it"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, Mapping):
+        items = (
+            (name, "x".join(map(str, v)) if isinstance(v, tuple) else v)
+            for name, v in value.items()
+        )
+        return ", ".join(f"{k}={v}" if k else str(v) for k, v in items)
+    return str(value)
 
 
 def summary(name: str) -> str:

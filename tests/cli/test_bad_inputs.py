@@ -294,6 +294,9 @@ ROWS = {
         "must become (784,), but is (1,)",
         write("t.csv", b"a,kind\n1,x\n2,y\n"),
     ),
+    "filters for an MLP": Bad(
+        "new mlp --input-shape 4 --outputs 2 --filters 3,4 -o {d}/n.circle", "but got 3,4"
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),
