@@ -26,7 +26,6 @@ from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import QuantizedTensor
 from odt.kernels.geometry.activations import BOUNDS
-from odt.kernels.geometry.conv_geometry import number_of_groups
 from odt.kernels.geometry.quantize import UNSCALED, dequantize, one_scale
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.geometry.window import SAME, VALID
@@ -86,10 +85,10 @@ class _Builder:
         return tensor.quantized and tensor.spec.dtype in ACTIVATIONS
 
     def _quantized_tensor(self, i: int) -> QuantizedTensor:
-        """Returns quantization, type and constant integers of a tensor of the file."""
+        """Returns quantization, type, constant integers and shape of a tensor of the file."""
         tensor = self.graph.tensors[i]
         quantization = self.model.quantization.get(i, UNSCALED)  # a bias may have no scale
-        return QuantizedTensor(quantization, tensor.spec.dtype, tensor.data)
+        return QuantizedTensor(quantization, tensor.spec.dtype, tensor.data, tensor.spec.shape)
 
     def _add(self, node: Node) -> None:
         """Adds a node as integer row, as one that moves integers, or as one on real numbers."""
@@ -127,21 +126,12 @@ class _Builder:
             inputs = [operands[k] for k in activations]
             inputs += [operands[k] for k in weights if operands[k] != ABSENT]
         bound = (*inputs, *node.outputs)
-        if ABSENT in bound or self._has_groups(node):
-            return False
-        if not all(map(self._is_quantized, bound)):
+        if ABSENT in bound or not all(map(self._is_quantized, bound)):
             return False
         types = {self.graph.tensors[i].spec.dtype for i in bound}
         if facts.bytes_only and (len(types) > 1 or types.pop().itemsize > 1):
             return False
         return not facts.one_scale or self._have_one_quantization(node)
-
-    def _has_groups(self, node: Node) -> bool:
-        """Whether a node is a CONV_2D with groups of channels."""
-        if node.op != "CONV_2D":
-            return False
-        x, w = (self.graph.tensors[i].spec for i in node.inputs[:2])
-        return number_of_groups(x, w) > 1
 
     def _add_input(self, i: int) -> None:
         """Adds the real numbers of an input of integers."""

@@ -12,27 +12,34 @@ import numpy as np
 from odt.kernels.geometry.conv_geometry import groups_of
 from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
-IMAGES = {"x", "dx", "y", "dy"}  # divided along the last axis; others along the first one
+IMAGES = {"x", "dx", "y", "dy"}  # divided along the last axis
+# Divided along the first axis: weights, and the constants of integer rows.
+UNITS = {"w", "dw", "b", "db", "m", "start", "zeros"}
 GROUP = "group_"  # prefix of the names of workspace for the images of a group
 
 
-def of_group(s: Specs) -> Specs:
-    """Returns the specs of the operands for one group."""
-    groups = groups_of(s)
+def of_group(s: Specs, groups: int | None = None) -> Specs:
+    """Returns the specs of the operands for one group.
+
+    Args:
+        groups: number of groups, for weights whose shape does not tell.
+    """
+    groups = groups or groups_of(s)
     return s if groups == 1 else {name: _of_group(name, spec, groups) for name, spec in s.items()}
 
 
 def _of_group(name: str, spec: TensorSpec, groups: int) -> TensorSpec:
     if name in IMAGES:
         return TensorSpec((*spec.shape[:-1], spec.shape[-1] // groups), spec.dtype)
-    if name in ("w", "dw", "b", "db"):
+    if name in UNITS:
         return TensorSpec((spec.shape[0] // groups, *spec.shape[1:]), spec.dtype)
     return spec
 
 
-def copies(s: Specs, *names: str) -> Specs:
+def copies(s: Specs, *names: str, groups: int | None = None) -> Specs:
     """Returns the workspace for images of a group, if there are several."""
-    return {GROUP + n: of_group(s)[n] for n in names} if groups_of(s) > 1 else {}
+    groups = groups or groups_of(s)
+    return {GROUP + n: of_group(s, groups)[n] for n in names} if groups > 1 else {}
 
 
 def by_groups(run: Callable[..., None], written: str) -> Callable[..., None]:
@@ -48,7 +55,7 @@ def by_groups(run: Callable[..., None], written: str) -> Callable[..., None]:
             run(attrs, **arguments)
             return
         images = {n: arguments.pop(GROUP + n) for n in IMAGES if GROUP + n in arguments}
-        operands = {n: a for n, a in arguments.items() if n in images or n in ("w", "dw", "b")}
+        operands = {n: a for n, a in arguments.items() if n in images or n in UNITS}
         for k in range(groups):
             parts = {n: _part(n, a, k, groups) for n, a in operands.items() if a is not None}
             for name, a in images.items():

@@ -21,7 +21,7 @@ from odt.kernels.families.requantize import (
     sum_type,
 )
 from odt.kernels.geometry import conv_geometry
-from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, conv_attrs
+from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, conv_attrs, number_of_groups
 from odt.kernels.geometry.im2col import PaddedImages, tiles, tiling
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
@@ -55,21 +55,22 @@ def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
     return conv_geometry.geometry(attrs.windows, {"x": s["x"], "w": w})
 
 
-def check_constants(s: Specs, units: int) -> None:
-    """Raises ShapeError unless b and m have one value for each unit, m of whole groups."""
-    for name, count in (("b", units), ("m", -(-units // GROUP) * GROUP)):
+def check_constants(s: Specs, units: int, panels: int = 1) -> None:
+    """Raises ShapeError unless b and m have a value for each unit, m rounded up in each panel."""
+    for name, count in (("b", units), ("m", panels * -(-units // panels // GROUP) * GROUP)):
         if s[name].shape != (count,):
             raise ShapeError(f"{name} must be ({count},), but got {s[name]}")
 
 
 def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     x, w = s["x"], TensorSpec(attrs.filters, s["w"].dtype)
-    if not len(x.shape) == len(w.shape) == 4 or x.shape[3] != w.shape[3] or not w.size:
+    groups = number_of_groups(x, w)
+    if not len(x.shape) == len(w.shape) == 4 or x.shape[3] != groups * w.shape[3] or not w.size:
         raise ShapeError(
             "x must be (N, H, W, C) and w (O, KH, KW, C) with one C, w not empty, "
             f"but got x {x}, w {w}"
         )
-    check_constants(s, w.shape[0])
+    check_constants(s, w.shape[0], groups)
     h, v = attrs.windows.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[0]), attrs.to.dtype)}
 

@@ -7,6 +7,7 @@ those of int16, are rounded as by these kernels: m has 31 or 15 bits, and halves
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,11 +25,12 @@ EXACT = {FLOAT32: 2**24, FLOAT64: 2**53}  # integers below this are exact
 
 @dataclass(frozen=True, slots=True)
 class QuantizedTensor:
-    """A quantized tensor of a file: its quantization, dtype, and values if it is a constant."""
+    """A quantized tensor of a file: quantization, dtype, values if it is a constant, and shape."""
 
     quantization: Quantization
     dtype: np.dtype[Any]
     data: Array | None = None
+    shape: tuple[int, ...] = ()
 
     @property
     def scale(self) -> float:
@@ -160,11 +162,7 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         weights = weights.astype(np.int16)
     sums = weights.sum(axis=axes, dtype=np.int64) * -x.zero
     if "b" in tensors:
-        bias = tensors["b"].data
-        assert bias is not None, "biases of integer rows are constants"
-        if bias.size != units:
-            raise ShapeError(f"b must be ({units},), but got {bias.shape}")
-        sums += bias.reshape(-1)
+        sums += bias_of(tensors, units)
     scales = np.broadcast_to(w.quantization.scale, (units,))
     wide = sum_type(x.dtype)
     with np.errstate(over="ignore"):
@@ -180,6 +178,19 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
         "m": grouped(m),
         "start": grouped((sums - offset).astype(np.int32)),
     }
+
+
+def bias_of(tensors: Tensors, units: int) -> Array:
+    """Returns the integers of b as (units,).
+
+    Raises:
+        ShapeError: if there are not as many.
+    """
+    bias = tensors["b"].data
+    assert bias is not None, "biases of integer rows are constants"
+    if bias.size != units:
+        raise ShapeError(f"b must be ({units},), but got {bias.shape}")
+    return bias.reshape(-1)
 
 
 def fixed_factors(factors: Array, is_short: bool) -> Array:
@@ -236,3 +247,27 @@ def panel_constants(tensors: Tensors) -> dict[str, Array]:
     if not zeros.any():
         zeros = zeros[:0]
     return {**constants, "w": panel(weights), "zeros": grouped(zeros)}
+
+
+def constants_of_groups(tensors: Tensors, groups: int) -> dict[str, Array]:
+    """Returns the constants of products of groups of channels: those of each panel, in order."""
+    w = tensors["w"]
+    assert w.data is not None, "weights of integer rows are constants"
+    units = len(w.data)
+    bias = bias_of(tensors, units) if "b" in tensors else None
+    panels = []
+    for k in range(groups):
+        part = slice(k * units // groups, (k + 1) * units // groups)
+        quantization = w.quantization
+        if quantization.scale.size > 1:
+            scale, zero_point = quantization.scale[part], quantization.zero_point[part]
+            quantization = replace(quantization, scale=scale, zero_point=zero_point)
+        of_group = {**tensors, "w": replace(w, data=w.data[part], quantization=quantization)}
+        if bias is not None:
+            of_group["b"] = replace(tensors["b"], data=bias[part])
+        panels.append(panel_constants(of_group))
+    if any(p["zeros"].size for p in panels):
+        panels = [
+            p if p["zeros"].size else {**p, "zeros": np.zeros_like(p["start"])} for p in panels
+        ]
+    return {name: np.concatenate([p[name] for p in panels]) for name in panels[0]}

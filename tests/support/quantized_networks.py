@@ -11,7 +11,9 @@ from support.integer_files import QuantizedBuilder
 NAMES = {"RELU": 1, "RELU6": 3}
 
 
-def small_net(path: Path, *, floats: bool = False, dtype: str = "int8", zero: int = 0) -> Model:
+def small_net(
+    path: Path, *, floats: bool = False, dtype: str = "int8", zero: int = 0, groups: int = 1
+) -> Model:
     """A convolution with RELU, a pooling, a layer and a SOFTMAX; `floats` adds conversions."""
     net = QuantizedBuilder(seed=5)
     least = int(np.iinfo(dtype).min)
@@ -20,7 +22,7 @@ def small_net(path: Path, *, floats: bool = False, dtype: str = "int8", zero: in
     else:
         x = net.activation((1, 6, 6, 2), 0.02, 3, dtype)
     scales = [0.004, 0.01, 0.02, 0.003] if not zero else [0.004]
-    w = net.weights((4, 3, 3, 2), scales, dtype=dtype, zero=zero)
+    w = net.weights((4, 3, 3, 2 // groups), scales, dtype=dtype, zero=zero)
     b = net.bias(4, [0.02 * s for s in scales])
     stride: dict[str, int] = {"stride_w": 1, "stride_h": 1}
     y = net.operator(

@@ -108,13 +108,14 @@ def test_a_trained_export_runs_in_litert_as_in_training(path: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("floats", [False, True], ids=["int8 ends", "float ends"])
-@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize(("kind", "groups"), [("int8", 1), ("int8", 2), ("uint8", 1)])
 def test_small_networks_train_and_agree_with_litert(
-    floats: bool, kind: str, tmp_path: Path
+    floats: bool, kind: str, groups: int, tmp_path: Path
 ) -> None:
     """uint8 is the older form: one scale for all weights, with a zero point."""
     path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
-    model = small_net(path, floats=floats, dtype=kind, zero=120 if kind == "uint8" else 0)
+    zero = 120 if kind == "uint8" else 0
+    model = small_net(path, floats=floats, dtype=kind, zero=zero, groups=groups)
     trainer = trained(path, out, epochs=20)
     x, labels = samples(model, 24)
     first = odt.Trainer(path, loss="sparse_categorical_crossentropy")
