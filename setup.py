@@ -1,4 +1,6 @@
-"""Builds the compiled kernels and the pages of odt docs; pyproject.toml describes the package.
+"""Builds the compiled kernels; pyproject.toml describes the package.
+
+The wheel has the C files and the pages of odt docs in one compressed file each.
 
 The kernels are optional: without a C compiler, NumPy does their work.
 """
@@ -29,6 +31,8 @@ KERNELS = Extension(
     optional=True,
 )
 
+# Scripts that know the texts which the wheel has in a compressed file, and its folder.
+PACKED = {"cli/pages.py": "odt", "kernels/native/c_sources.py": "odt/kernels/native"}
 MEMORY_OF_COMPILER = 2 << 30  # gcc takes 0.65 GB; boards with 2 GB run one
 
 
@@ -65,15 +69,16 @@ class BuildExt(build_ext):
 
 
 class BuildPy(build_py):
-    """Writes the pages of the documentation beside the modules, in one compressed file."""
+    """Writes the pages of the documentation and the C files beside the modules, compressed."""
 
     def run(self) -> None:
-        """Copies the modules and writes the pages; an editable installation reads them in docs."""
+        """Copies the modules and packs texts; an editable installation reads them as they are."""
         super().run()
         if not self.editable_mode:
-            pages = runpy.run_path("cli/pages.py")
-            path = Path(self.build_lib, "odt", pages["ARCHIVE"])
-            path.write_bytes(pages["archive_of"](Path()))
+            for script, folder in PACKED.items():
+                texts = runpy.run_path(script)
+                path = Path(self.build_lib, folder, texts["ARCHIVE"])
+                path.write_bytes(texts["archive_of"](Path()))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
-from pathlib import Path
 
-import odt.kernels.native
 from odt.errors import UnsupportedError
+from odt.kernels.native.c_sources import PACKAGE, read_sources
 
-FOLDER = Path(odt.kernels.native.__path__[0]) / "src"
 # A file includes others; each_isa.h, which it includes too, includes the one that is its BODY.
 INCLUDE = re.compile(r'^#(?:include|define BODY) "(\w+\.h)"', re.MULTILINE)
 # A kernel is defined in a body, and an elementwise one is a line of elementwise_maps.h.
@@ -28,10 +26,10 @@ def _texts() -> dict[str, str]:
     Raises:
         UnsupportedError: if they are not installed.
     """
-    texts = {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.[ch]"))}
+    texts = read_sources()
     if not texts:
         raise UnsupportedError(
-            f"{FOLDER}: must hold the C files of the kernels. Install odt again."
+            f"{PACKAGE}: must hold the C files of the kernels. Install odt again."
         )
     return texts
 

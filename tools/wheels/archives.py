@@ -10,6 +10,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from wheels.platforms import SOURCES
+
 ROOT = Path(__file__).parents[2]
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can hold
 REGULAR, EXECUTABLE = 0o100644, 0o100755
@@ -26,22 +28,29 @@ def read_wheel(path: Path) -> dict[str, bytes]:
 
 
 def package_files() -> dict[str, Path]:
-    """The files of the package in the repository, by their names in a wheel."""
+    """The files of the package in the repository, by their names in a wheel, but packed ones."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     files = {}
     for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in SUFFIXES or path.name == "py.typed":
+            if path.parent != SOURCES and (path.suffix in SUFFIXES or path.name == "py.typed"):
                 relative = path.relative_to(ROOT / folder).as_posix()
                 files[f"{package.replace('.', '/')}/{relative}"] = path
     return files
 
 
+def packed_files() -> dict[str, bytes]:
+    """The compressed files that hold the pages and the C files, by their names in a wheel."""
+    files = {}
+    for script, folder in runpy.run_path(str(ROOT / "setup.py"))["PACKED"].items():
+        texts = runpy.run_path(str(ROOT / script))
+        files[f"{folder}/{texts['ARCHIVE']}"] = texts["archive_of"](ROOT)
+    return files
+
+
 def expected_files() -> dict[str, bytes]:
-    """The files of a wheel that the repository determines: modules, data and pages."""
-    pages = runpy.run_path(str(ROOT / "cli/pages.py"))
-    files = {name: path.read_bytes() for name, path in package_files().items()}
-    return files | {f"odt/{pages['ARCHIVE']}": pages["archive_of"](ROOT)}
+    """The files of a wheel that the repository determines: modules, data and packed texts."""
+    return {name: path.read_bytes() for name, path in package_files().items()} | packed_files()
 
 
 def differences(wheel: Path) -> list[str]:

@@ -23,7 +23,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
-from wheels.archives import differences, package_files, read_wheel, write_wheel
+from wheels.archives import differences, package_files, packed_files, read_wheel, write_wheel
 from wheels.inspection import inspect_library
 from wheels.platforms import PLATFORMS, SOURCES, Platform
 
@@ -64,7 +64,7 @@ def settings() -> Any:
 def files_without_kernels(folder: Path) -> dict[str, bytes]:
     """The files of the wheel that setuptools makes of a copy of the package, without kernels.
 
-    The copy has no C sources, so that setuptools compiles nothing; they are added to its files.
+    The copy has no C sources, so that setuptools compiles nothing; they are packed afterwards.
     """
     tree, out = folder / "tree", folder / "pure"
     tree.mkdir()
@@ -75,8 +75,8 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
         shutil.copytree(ROOT / place, tree / place, ignore=ignore)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
     (wheel,) = out.glob("*-py3-none-any.whl")
-    sources = {n: p.read_bytes() for n, p in package_files().items() if p.suffix in {".c", ".h"}}
-    return read_wheel(wheel) | sources
+    headers = {n: p.read_bytes() for n, p in package_files().items() if p.suffix == ".h"}
+    return read_wheel(wheel) | headers | packed_files()
 
 
 def compile_library(platform: Platform, folder: Path) -> Path:
