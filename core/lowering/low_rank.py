@@ -290,7 +290,8 @@ class _AdapterBuilder:
             self._add_constant(f"{name}/{name_of_b}", b),
         )
         scale = np.full((), self._adapters.alpha / self._adapters.rank, FLOAT32)
-        self._scales[i] = self._add_constant("", scale)  # no pattern can name it, to train it
+        self._scales[i] = self._add_constant("", scale)
+        self.tensors[-1] = replace(self.tensors[-1], formula=True)  # it never trains
 
     def _add_tensor(self, name: str, spec: TensorSpec, values: Array | None = None) -> int:
         """Adds a tensor; returns its index."""

@@ -110,13 +110,20 @@ def test_merged_weights_compute_what_adapters_do(tmp_path: Path) -> None:
     assert changed == {"conv/w", "mm/w", "mm2/w", "dense_5/w", "dense_6/w"}
 
 
-def test_other_weights_can_train_with_the_adapters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [(odt.select("*/lora_*", "dense_6/*"), 2), (odt.Trainable(last=-1), 8)],
+    ids=["patterns", "all"],
+)
+def test_other_weights_can_train_with_the_adapters(
+    chosen: odt.Trainable, count: int, tmp_path: Path
+) -> None:
+    """α / r never trains."""
     base, x = network(tmp_path / "m.tflite"), samples(20, 4, 4, 6)
     y = np.eye(3, dtype=np.float32)[np.arange(20) % 3]
-    chosen = odt.select("*/lora_*", "dense_6/*")
     with odt.Trainer(odt.lora(base, 2), trainable=chosen, batch_size=8) as trainer:
         others = {"dense_6/w", "dense_6/b"}
-        assert len(trainer.weights) == 10 + 2
+        assert len(trainer.weights) == 10 + count
         assert others < set(trainer.weights)
         trainer.fit(x, y, epochs=3)
         ours = trainer.predict(x)
