@@ -98,6 +98,8 @@ def _refuse_unused(options: TrainOptions) -> None:
     adapters = options.model.adapters
     refuse_alone("--export-adapters", exports.export_adapters, "--adapters", adapters)
     refuse_alone("--png", options.rate_test.png, "--find-rate", options.rate_test.find_rate)
+    splits = fit.validation_split or session.checkpoint
+    refuse_alone("--stratify", fit.stratify, "--validation-split", splits)
     refuse_alone("--new-data", fit.new_data, "--checkpoint", session.checkpoint)
     quantizing = {
         "--quantize-aware": options.quantize_aware,

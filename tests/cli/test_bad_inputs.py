@@ -297,6 +297,9 @@ ROWS = {
     "filters for an MLP": Bad(
         "new mlp --input-shape 4 --outputs 2 --filters 3,4 -o {d}/n.circle", "but got 3,4"
     ),
+    "a stratified split of nothing": Bad(
+        TRAIN + " --stratify", "--stratify: must come with --validation-split"
+    ),
     "a prediction into no folder": Bad(
         "predict {d}/model.circle --load-input {d}/x.bin --output {d}/no/y.npy", "y.npy"
     ),
