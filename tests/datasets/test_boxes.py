@@ -211,6 +211,13 @@ def test_lists_of_pascal_voc_are_splits(photos: Path) -> None:
     assert np.array_equal(samples(photos / "o/train.output.bin"), expected()[[0, 3]])
     assert np.array_equal(samples(photos / "o/validation.output.bin"), expected()[[1]])
     assert "left out 1 photo outside of train, validation: c.png." in output
+    (lists / "train.txt").rename(lists / "other.txt")
+    made(*args)
+    assert np.array_equal(samples(photos / "o/train.output.bin"), expected()[[0, 3]])
+    (lists / "other.txt").rename(lists / "train.txt")
+    (lists / "val.txt").write_text("b\nd\n")
+    rule = "val.txt: must name no photo of another list, but d.png is in "
+    assert rule in refused(*args)
     (lists / "val.txt").write_text("z\n")
     assert "val.txt: must name photos, but z are none" in refused(*args)
     (lists / "val.txt").write_text("b\n")

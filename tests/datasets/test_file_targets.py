@@ -67,7 +67,13 @@ def test_a_table_gives_classes(photos: Path) -> None:
     left = made(*args, "-o", photos / "o").stderr
     assert "left out 1 file that " in left
     assert "t.csv does not name: more/1.png." in left
+    (photos / "t.csv").write_text("id,kind\n0,dog\n1,cat\n0.png,dog\n2,dog\n2, dog\n")
+    left = made(*args, "-o", photos / "o").stderr
+    assert "left out 2 lines of" in left
+    assert "t.csv that repeat one before: 0.png, more/2.png." in left
+    assert samples(photos / "o/train.output.bin").argmax(axis=1).tolist() == [1, 0, 1]
     for text, rule in (
+        ("file,kind\n0.png,dog\n1.png,cat\n0,cat\n", "one target, but 0.png has several."),
         ("file,kind\n7.png,dog\n", "must name files of"),
         ("file,kind\n0.png,dog\n1.png\n", "t.csv: line 3: must have 2 cells"),
         ("file,kind\n0.png,dog\n1.png,\n", "each sample must have a target, but one has ''"),

@@ -1,6 +1,7 @@
 """Targets of pictures and sounds that are no folders: a table of tags or values, and masks."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -21,6 +22,7 @@ from odt.datasets.tables import plain_numbers
 from odt.datasets.tree import Tree, unpacked
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
+from odt.text import plural
 
 SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
 # Endings of the names of masks, before the suffix.
@@ -101,6 +103,7 @@ def open_with_table(
                 f"column {column} of {path} has several words in a cell, so they are read as tags: "
                 f"{listed(columns)}. With `classification=True`, each cell is a class"
             )
+    names, cells = _each_once(path, names, cells, notes)
     cells = plain_numbers(cells, delimiter)
     as_values = True if several else regression
     target, target_names, are_classes = read_targets(path, cells, columns, (), as_values)
@@ -117,6 +120,34 @@ def open_with_table(
     if are_classes:
         return _source(tree, kind, names, part, notes, remarks, classes=target_names)
     return _source(tree, kind, names, part, notes, remarks, tags=target_names)
+
+
+def _each_once(
+    path: Path, names: Sequence[str], cells: Sequence[list[str]], notes: list[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Returns each file of a table once, with its targets.
+
+    Args:
+        path: the table.
+        names: file of each line.
+        cells: targets of each line.
+        notes: what was left out; grows.
+
+    Raises:
+        DataError: if a file has several targets.
+    """
+    targets: dict[str, list[str]] = {}
+    pairs = zip(names, cells, strict=True)
+    if several := sorted({name for name, row in pairs if targets.setdefault(name, row) != row}):
+        raise DataError(
+            f"{path}: each file must have one target, but {listed(several)} has several. Give all "
+            "tags of a file in one line."
+        )
+    if count := len(names) - len(targets):
+        again = sorted(name for name, lines in Counter(names).items() if lines > 1)
+        lines = f"{count} {plural(count, 'line')}"
+        notes.append(f"left out {lines} of {path} that repeat one before: {listed(again)}")
+    return [*targets], [*targets.values()]
 
 
 def _source(

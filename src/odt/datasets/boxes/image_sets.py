@@ -7,6 +7,7 @@ from odt.datasets.boxes.photo_names import PhotoNames
 from odt.datasets.class_folders import SPLITS
 from odt.datasets.tree import Tree
 from odt.errors import DataError
+from odt.text import plural
 
 FOLDER = ("ImageSets", "Main")
 BOTH = "trainval"  # training and validation samples in one list
@@ -15,6 +16,8 @@ MAX_LIST = 1 << 28  # bytes
 
 def read_image_sets(tree: Tree, photos: PhotoNames) -> tuple[dict[str, list[str]], list[str]]:
     """Reads the lists train.txt, val.txt, test.txt; trainval.txt if there is no train.txt.
+
+    Photos of trainval.txt that are in val.txt, too, are for validation alone.
 
     Args:
         tree: folder or archive that may hold the lists.
@@ -32,6 +35,7 @@ def read_image_sets(tree: Tree, photos: PhotoNames) -> tuple[dict[str, list[str]
         if path.parts[-3:-1] == FOLDER and path.suffix == ".txt"
     }
     splits: dict[str, list[str]] = {}
+    places: dict[str, str] = {}
     faults = []
     for stem in (BOTH, *SPLITS):
         if stem not in lists or (stem == BOTH and "train" in lists):
@@ -47,4 +51,16 @@ def read_image_sets(tree: Tree, photos: PhotoNames) -> tuple[dict[str, list[str]
             faults.append(f"{where}: must name photos, but {listed(lacking)} are none")
         split = SPLITS.get(stem, "train")
         splits[split] = sorted({photo for photo in members.values() if photo is not None})
+        places[split] = where
+    if "train" not in lists and "train" in splits:  # those of trainval.txt
+        others = {*splits.get("validation", ())}
+        splits["train"] = [photo for photo in splits["train"] if photo not in others]
+    first: dict[str, str] = {}
+    for split, photos_of_split in splits.items():
+        twice = [p for p in photos_of_split if first.setdefault(p, split) != split]
+        if twice:
+            faults.append(
+                f"{places[split]}: must name no photo of another list, but {listed(twice)} "
+                f"{plural(len(twice), 'is', 'are')} in {places[first[twice[0]]]}, too"
+            )
     return splits, faults
