@@ -30,9 +30,9 @@ from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import RECIPE_OPTIONS, TEACHER_OPTIONS
 from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
-from odt.data.sources import recorded
+from odt.data.sources import recorded, same_file
 from odt.dataclass import dataclass
-from odt.errors import LostFileError, OdtError
+from odt.errors import LostFileError, OdtError, warn
 from odt.kernels.rows.row_index import HYPER_PARAMETERS
 from odt.models.model import file_of, lowered_of
 from odt.training.exports import check_adapters_path, check_export, keeps_adapters
@@ -361,7 +361,12 @@ def _validation_data(trainer: odt.Trainer, files: SampleFiles) -> DataSet | None
     refuse_alone("--validation-expected", targets, "--validation-input", inputs)
     if not inputs:
         return None
-    return trainer.session.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
+    data = trainer.session.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
+    from odt.cli.output.training_log import warnings_as_lines  # it imports this module
+
+    with warnings_as_lines():
+        warn(same_file(files.load_input, inputs, data.length))
+    return data
 
 
 def show_detector(trainer: odt.Trainer) -> None:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.paths import MLP_SM
 
+from odt import OdtWarning, Trainer
 from odt.cli.main import main
 
 MODEL = MLP_SM / "model.circle"
@@ -78,6 +79,16 @@ def test_files_and_a_split_are_refused_together(files: dict[str, list[Path]]) ->
     assert (
         "--validation-split: must be left out with --validation-input, but got 0.2" in done.stderr
     )
+
+
+def test_a_file_that_trains_and_validates_is_named(files: dict[str, list[Path]]) -> None:
+    files["validation"] = files["load"]
+    done = odt("train", MODEL, *words(files), "--epochs", 1)
+    assert done.exit_code == 0, done.output
+    assert "Warning: --validation-input: its 70 samples are those of " in done.stderr
+    x, y = map(str, files["load"])
+    with Trainer(MODEL) as trainer, pytest.warns(OdtWarning, match="its 70 samples are those of"):
+        trainer.fit(x, y, validation_data=(x, y))
 
 
 def test_a_file_that_is_read_is_not_written_over(files: dict[str, list[Path]]) -> None:

@@ -84,6 +84,25 @@ def parts_of(x: Any, y: Any) -> tuple[Any, Any, bool]:
     return x.x, x.y, x.ignore_rest
 
 
+def same_file(x: Any, validation: Any, samples: int) -> str | None:
+    """Returns a warning if validation samples are in the file of those that train; else None.
+
+    Args:
+        x: a DataSet, or inputs, of training.
+        validation: those of validation.
+        samples: number of validation samples.
+    """
+    paths = [parts_of(data, None)[0] for data in (x, validation)]
+    are_paths = all(isinstance(path, str | os.PathLike) for path in paths)
+    if not are_paths or not os.path.samefile(*paths):
+        return None
+    return (
+        f"Warning: `validation_data=`: its {samples} samples are those of {os.fspath(paths[0])}, "
+        "which trains: the results say nothing of other samples. Give others, or "
+        "`validation_split=`."
+    )
+
+
 def samples_of(x: Any, y: Any, model: SampleSpecs | Runtime) -> dataset.DataSet:
     """Opens arrays or files as a data set, and checks it against the model.
 

@@ -22,7 +22,7 @@ from odt.core.training.results import Epoch
 from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
 from odt.data.run_samples import Samples, arrange
-from odt.data.sources import batches_of, class_weighted, is_batches, recorded
+from odt.data.sources import batches_of, class_weighted, is_batches, recorded, same_file
 from odt.errors import DataError, OptionError, warn
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
@@ -98,7 +98,11 @@ def fit(
             run.train_batches(x, validation_data)
         return run.history
     data = session.open(x, y, options.sample_weight, trains=True)
-    validation_set = session.open(*pair(validation_data)) if validation_data is not None else None
+    validation_set = None
+    if validation_data is not None:
+        inputs, *others = pair(validation_data)
+        validation_set = session.open(inputs, *others)
+        warn(same_file(x, inputs, validation_set.length))
     trainer.record = recorded(x) or trainer.record
     if session.detection is not None:
         trainer.record = session.detection.recorded(trainer.record)
