@@ -20,6 +20,7 @@ from support.paths import MLP_SM, MODELS
 
 from odt.core.data.columns import open_columns
 from odt.datasets.download import PARTIAL, Remote, download
+from odt.datasets.model_signature import ModelSignature
 from odt.datasets.synthetic import Randomness, SyntheticData
 from odt.errors import DataError
 from odt.kernels.rows.opdef import TensorSpec
@@ -166,6 +167,26 @@ def test_a_model_gives_shape_and_channels_and_is_checked(tmp_path: Path) -> None
     assert samples(tmp_path / "o/train.input.bin").shape == (20, 32, 32, 3)
     result = odt("predict", RESNET, "--load-input", tmp_path / "o/train.input.bin", "--top", 2)
     assert re.match(r"0: [a-j] \d\.\d{4}, [a-j] \d\.\d{4}\n1: ", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "rule"),
+    [
+        ([(3,), (5,)], None),
+        ([(3,)], None),  # the other output has no loss
+        ([(3,), (4,)], "output 1 has 5 values, but target 1 of train has 4."),
+        ([(4,), (5,)], "output 0 has 3 values, but target 0 of train has 4."),
+        ([(3,), (5,), ()], "must have an output for each target, but has 2 for the 3 of train."),
+    ],
+)
+def test_all_targets_are_those_of_the_outputs_of_a_model(
+    shapes: list[tuple[int, ...]], rule: str | None
+) -> None:
+    x, a, b = (TensorSpec((n,), F32) for n in (2, 3, 5))
+    signature = ModelSignature("m.tflite", (x,), (a, b))
+    targets = [TensorSpec(shape, F32) for shape in shapes]
+    with pytest.raises(DataError, match=re.escape(rule)) if rule else contextlib.nullcontext():
+        signature.check("train", "features", [x], targets, 0)
 
 
 def test_a_teacher_is_right_about_random_inputs(tmp_path: Path) -> None:

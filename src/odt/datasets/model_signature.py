@@ -89,10 +89,23 @@ class ModelSignature:
             raise DataError(
                 f"{self.path}: must have {len(self.inputs)} inputs, but {name} has {len(inputs)}."
             )
+        if len(targets) > len(self.outputs):
+            raise DataError(
+                f"{self.path}: must have an output for each target, but has {len(self.outputs)} "
+                f"for the {len(targets)} of {name}."
+            )
+        widths = [_width(spec) for spec in self.outputs]
+        if len(targets) > 1:
+            for k, (target, width) in enumerate(zip(targets, widths, strict=False)):
+                if _width(target) != width:
+                    raise DataError(
+                        f"{self.path}: output {k} has {width} values, but target {k} of {name} has "
+                        f"{_width(target)}."
+                    )
+            return
         if not targets:
             return
-        width = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
-        count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
+        width, count = widths[0], classes or _width(targets[0])
         if count != width:
             noun = "classes" if classes else "values"
             hint = ", or merge classes with `label_map=`" if classes else ""
@@ -103,6 +116,11 @@ class ModelSignature:
                 f"{noun}. Give the model an output of {count}: "
                 f"odt replace-head {self.path} `classes={count}`{hint}."
             )
+
+
+def _width(spec: TensorSpec) -> int:
+    """Returns the length of the last axis of a sample."""
+    return spec.shape[-1] if spec.shape else 1
 
 
 def read_signature(path: str) -> ModelSignature:
