@@ -56,10 +56,14 @@ class JoinedSamples:
     def _read(
         self, source: Data, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]
     ) -> None:
-        """Reads samples of a source, and fills in weights of positions that it does not have."""
-        scales = scales_of(self.weights)
+        """Reads samples of a source, and fills in weights of positions that it does not have.
+
+        Weights of its samples are in `weights`, and multiply those of 1.
+        """
+        scales, given = scales_of(self.weights), scales_of(source.weights)
         missing: Sequence[Array] = ()
-        if scales_of(source.weights) < scales:
+        if given < scales:
+            assert given < Scales.POSITIONS, "weights of positions do not fit values"
             targets, missing = targets_and_weights(targets, scales)
         source.read(samples, inputs, targets)
         for weights in missing:

@@ -179,6 +179,26 @@ def test_batches_are_weighted_by_the_labels_that_count(
         assert t.evaluate(x, y) == pytest.approx(found, rel=1e-6)
 
 
+@pytest.mark.parametrize("kinds", [("sample", "position"), ("position", "sample"), ("", "sample")])
+def test_training_and_validation_may_have_other_kinds_of_weights(
+    models: dict[str, Path], kinds: tuple[str, str]
+) -> None:
+    x, y = inputs("several"), labels("several")
+    shapes = {"": None, "sample": (N,), "position": (N, T)}
+    given = [None if (s := shapes[k]) is None else np.linspace(0.1, 3, N * T)[: np.prod(s)]
+             .reshape(s).astype(np.float32) for k in kinds]  # fmt: skip
+    with trainer(models["several"]) as t:
+        before = parameters(t)
+        assert given[1] is not None
+        history = t.fit(x, y, sample_weight=given[0], validation_data=(x[::-1], y[::-1], given[1]))
+        factors = [1.0 if w is None else np.broadcast_to(w.reshape(N, -1), (N, T)).reshape(-1)
+                   for w in given]  # fmt: skip
+        after = updated(before, x, y, factors[0])
+        assert_close(parameters(t), after)
+        loss, *_ = reference(after, x[::-1], y[::-1], factors[1])
+        assert history.history["val_loss"][-1] == pytest.approx(loss, rel=1e-5)
+
+
 def test_metrics_leave_ignored_labels_out(models: dict[str, Path]) -> None:
     x, y = inputs("several"), labels("several")
     names = ["accuracy", "top_2_accuracy", "f1", "auc"]
