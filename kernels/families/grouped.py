@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.conv_geometry import groups_of
-from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.geometry.conv_geometry import IMAGES, UNITS, groups_of, part_of
+from odt.kernels.rows.opdef import Attrs, Specs, TensorSpec
 
-IMAGES = {"x", "dx", "y", "dy"}  # divided along the last axis
-# Divided along the first axis: weights, and the constants of integer rows.
-UNITS = {"w", "dw", "b", "db", "m", "start", "zeros"}
 GROUP = "group_"  # prefix of the names of workspace for the images of a group
 
 
@@ -57,7 +54,7 @@ def by_groups(run: Callable[..., None], written: str) -> Callable[..., None]:
         images = {n: arguments.pop(GROUP + n) for n in IMAGES if GROUP + n in arguments}
         operands = {n: a for n, a in arguments.items() if n in images or n in UNITS}
         for k in range(groups):
-            parts = {n: _part(n, a, k, groups) for n, a in operands.items() if a is not None}
+            parts = {n: part_of(n, a, k, groups) for n, a in operands.items() if a is not None}
             for name, a in images.items():
                 if name != written:
                     np.copyto(a, parts[name])
@@ -66,12 +63,3 @@ def by_groups(run: Callable[..., None], written: str) -> Callable[..., None]:
                 np.copyto(parts[written], images[written])
 
     return run_groups
-
-
-def _part(name: str, a: Array, k: int, groups: int) -> Array:
-    """Returns the part of an operand for group k."""
-    if name in IMAGES:
-        size = a.shape[-1] // groups
-        return a[..., k * size : (k + 1) * size]
-    size = len(a) // groups
-    return a[k * size : (k + 1) * size]

@@ -11,6 +11,9 @@ from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 MAX_PHASES = 1 << 14  # in one layer
+IMAGES = {"x", "dx", "y", "dy"}  # divided along the last axis
+# Divided along the first axis: weights, and the constants of integer rows.
+UNITS = {"w", "dw", "b", "db", "m", "start", "zeros"}
 Axes = tuple[Axis, Axis]
 Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
@@ -86,6 +89,15 @@ def groups_of(s: Specs) -> int:
     """Returns the number of groups of a CONV_2D, or of its gradients."""
     x = s["x"] if "x" in s else s["dx"]
     return x.shape[3] // s["w"].shape[3]
+
+
+def part_of(name: str, a: Array, k: int, groups: int) -> Array:
+    """Returns the part of an operand for group k."""
+    if name in IMAGES:
+        size = a.shape[-1] // groups
+        return a[..., k * size : (k + 1) * size]
+    size = len(a) // groups
+    return a[k * size : (k + 1) * size]
 
 
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:

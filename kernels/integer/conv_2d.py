@@ -49,7 +49,11 @@ def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     groups = groups_of(attrs, s)
     part = of_group(s, groups)
     axes, source = geometry(attrs, part).values()
-    return {**product_scratch(axes, source, part), **copies(s, "x", "y", groups=groups)}
+    return {**product_scratch(axes, source, part), **compiled_workspace(attrs, s)}
+
+
+def compiled_workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
+    return copies(s, "x", "y", groups=groups_of(attrs, s))
 
 
 def forward(
@@ -68,7 +72,8 @@ def forward(
 
 
 def compiles(attrs: IntegerConvAttrs, s: Specs) -> bool:
-    return groups_of(attrs, s) == 1 and integer.fits(attrs, s)
+    groups = groups_of(attrs, s)
+    return integer.fits(attrs, s) if groups == 1 else integer.group_fits(attrs, s, groups)
 
 
 def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
@@ -85,7 +90,7 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=reading,
-        compiled=Compiled(integer.convolution, compiles, prepare=geometry),
+        compiled=Compiled(integer.convolution, compiles, compiled_workspace, reading),
     ),
     grads={},
     stops=PANEL_PRODUCTS,

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.conv_geometry import Axes, part_of
 from odt.kernels.geometry.fixed_point import HI, LO, ONE_BITS
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.quantize import sign_bit
-from odt.kernels.native.binding import bind
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.copies import copy
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import IntegerLstmShape, WindowWalk
@@ -17,6 +18,7 @@ from odt.kernels.native.window_walk import reading, results, taps, window_walk
 from odt.kernels.rows.opdef import Array, Attrs, Specs, TensorSpec
 
 BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+WORD = np.dtype(np.int32)
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
@@ -57,6 +59,15 @@ def _products(
     return bind("integer_products", *arrays, windows, *numbers, zeros if zeros.size else None)
 
 
+def group_fits(attrs: Attrs, s: Specs, groups: int) -> bool:
+    """Whether it supports convolutions of groups: their channels are copied in words."""
+    x, y = s["x"], s["y"]
+    step = groups * WORD.itemsize
+    return (
+        fits(attrs, s) and x.size > 0 and y.size > 0 and x.shape[3] % step == y.shape[3] % step == 0
+    )
+
+
 def convolution(
     attrs: Attrs,
     *,
@@ -69,8 +80,23 @@ def convolution(
     y: Array,
     axes: Axes,
     source: PaddedImages,
+    groups: int,
+    group_x: Array | None = None,
+    group_y: Array | None = None,
 ) -> Callable[[], None]:
-    return _products(x, w, start, m, zeros, y, axes, _numbers(x, attrs.zero, attrs.to))
+    numbers = _numbers(x, attrs.zero, attrs.to)
+    if group_x is None or group_y is None:
+        return _products(x, w, start, m, zeros, y, axes, numbers)
+    calls = list[Callable[[], None]]()
+    for k in range(groups):
+        images, results = (part_of(n, a.view(WORD), k, groups) for n, a in (("x", x), ("y", y)))
+        panel, begin, factors, of_zeros = (part_of("w", a, k, groups) for a in (w, start, m, zeros))
+        calls += [
+            copy(images, group_x.view(WORD)),
+            _products(group_x, panel, begin, factors, of_zeros, group_y, axes, numbers),
+            copy(group_y.view(WORD), results),
+        ]
+    return in_order(calls)
 
 
 def depthwise(

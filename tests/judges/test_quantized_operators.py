@@ -133,14 +133,16 @@ def layer(op: str, dtype: str, weights: str = "int8", zero: int = 0) -> Build:
     return build
 
 
-def grouped(dtype: str, groups: int, units: int, weights: str = "int8", zero: int = 0) -> Build:
-    """CONV_2D whose filters read groups of 6 channels; scales for each unit, or one for uint8."""
+def grouped(
+    dtype: str, groups: int, units: int, channels: int, weights: str = "int8", zero: int = 0
+) -> Build:
+    """CONV_2D whose filters read groups of channels; scales for each unit, or one for uint8."""
 
     def build(b: QuantizedBuilder) -> int:
         middle = {"uint8": 131, "int8": -5, "int16": 0}[dtype]
-        x = b.activation((1, 6, 5, 6 * groups), 0.05, middle, dtype)
+        x = b.activation((1, 6, 5, channels * groups), 0.05, middle, dtype)
         scales = [0.004] if weights == "uint8" else (0.001 * np.arange(1, units + 1)).tolist()
-        w = b.weights((units, 3, 3, 6), scales, dtype=weights, zero=zero)
+        w = b.weights((units, 3, 3, channels), scales, dtype=weights, zero=zero)
         wide = "int64" if dtype == "int16" else "int32"
         bias = b.bias(units, [0.05 * float(np.float32(s)) for s in scales], wide)
         window = {"stride_w": 2, "stride_h": 1}
@@ -307,9 +309,10 @@ SUMMED["ADD, int16, powers as other scales"] = binary(
 REST = "ADD, int16, less than a block"  # which is rounded twice: many samples show a difference
 SUMMED[REST] = binary("ADD", SCALES[0], (0, 0, 0), ((1, 15), (1, 15)), (1, 15), dtype="int16")
 GROUPED = {
-    "2 groups": grouped("int8", 2, 20),
-    "3 groups, int16": grouped("int16", 3, 9),
-    "2 groups, uint8": grouped("uint8", 2, 6, "uint8", 119),
+    "2 groups": grouped("int8", 2, 40, 8),  # compiled
+    "2 groups, uint8": grouped("uint8", 2, 8, 8, "uint8", 119),
+    "3 groups": grouped("int8", 3, 9, 6),
+    "3 groups, int16": grouped("int16", 3, 9, 6),
 }
 EXACT = {**RESIZED, **SWISHED, **LEAKED, **SOFTENED, **SHORT, **SUMMED, **GROUPED}
 
