@@ -61,26 +61,28 @@ def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[st
         programs: the programs.
         is_sparse: whether filters train in part, of which no gradient is compiled.
     """
-    phases = {
-        entry.label: entry.phase
+    calls = {
+        entry.label: entry
         for program in programs
         for entry, runs in zip(program.plan.entries, program.runs, strict=True)
         if isinstance(entry, Call) and not _is_compiled(runs)
     }
-    forward = {label for label, phase in phases.items() if phase is Phase.FORWARD}
-    for label, phase in phases.items():
+    forward = {label for label, call in calls.items() if call.phase is Phase.FORWARD}
+    for label, call in calls.items():
         if is_sparse and label.endswith(" d.w"):  # `_options` refuses these gradients
             continue
-        if label.startswith(LOSS):
+        if label.startswith(LOSS) and getattr(call.attrs, "label_smoothing", False):
+            remedy = "Give the `loss=` without label smoothing."
+        elif label.startswith(LOSS):
             remedy = "Give another `loss=`."
         elif INTEGER in label:  # its row has kernels of C for 8 bits alone
             remedy = "Give a model whose activations are float32 or int8."
-        elif phase is Phase.FORWARD:
+        elif call.phase is Phase.FORWARD:
             remedy = "Replace these operators in the model."
         else:
             remedy = "Train only what follows these operators: give `trainable=`."
         # The label of a gradient begins with that of its operator, which may be refused already.
-        if phase is Phase.FORWARD or label.rpartition(" ")[0] not in forward:
+        if call.phase is Phase.FORWARD or label.rpartition(" ")[0] not in forward:
             yield f"{label}, which is not compiled", remedy
 
 

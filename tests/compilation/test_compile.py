@@ -526,6 +526,10 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
         ),
         ({"schedule": odt.CosineDecay()}, "`decay_steps=`: must be given"),
         ({"optimizer": "adafactor"}, "optimizer adafactor"),
+        (
+            {"loss": odt.CategoricalCrossentropy(label_smoothing=0.1)},
+            "not compiled. Give the `loss=` without label smoothing.",
+        ),
         ({"workers": 2}, "`workers=`: must be left out"),
         ({"name": "1x"}, "`name=`: must be letters, digits and _"),
         ({"name": "int"}, "`name=`: must be letters, digits and _"),
