@@ -44,8 +44,9 @@ class MulAttrs:
 def attrs(options: Options, statics: Mapping[str, Array]) -> MulAttrs:
     a, b, y = (quantized(options)[n] for n in "aby")
     ratio = a.scale * b.scale / y.scale
-    check_factors(ratio)
-    in_float32 = np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale)
+    with np.errstate(over="ignore"):
+        in_float32 = np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale)
+    check_factors(ratio, in_float32)
     fixed = None if y.dtype.itemsize == 1 else fixed_multiplier(float(in_float32))
     return MulAttrs((a.zero, b.zero), ratio, rounding(options), fixed)
 

@@ -168,6 +168,14 @@ def test_quotients_of_scales_are_limited(op: str) -> None:
         row_of(INTEGER + op).attrs({"quantized": tensors}, {"axes": np.zeros(1, np.int32)})
 
 
+def test_the_product_of_scales_is_limited() -> None:
+    """LiteRT computes it in float32."""
+    scales = {"a": 1e30, "b": 1e30, "y": 1e38}
+    tensors = {n: QuantizedTensor(one_scale(s, 0), np.dtype(np.int16)) for n, s in scales.items()}
+    with pytest.raises(ShapeError, match="quotients of scales"):
+        row_of(INTEGER + "MUL").attrs({"quantized": tensors}, {})
+
+
 def test_hard_swish_of_far_smaller_steps_is_0() -> None:
     row, one = row_of(INTEGER + "HARD_SWISH"), QuantizedTensor(one_scale(1.0, 0), INT8)
     large = QuantizedTensor(one_scale(1e30, 7), INT8)
