@@ -28,7 +28,7 @@ from odt.core.storage.reading import listed, open_input, read_input, reading
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
-from odt.kernels.rows.updatedef import is_number
+from odt.kernels.rows.scalars import is_number
 
 ENDING = ".safetensors"
 ARRAYS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # names that PEFT expects

@@ -24,7 +24,7 @@ from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.geometry.decoders import IntegerDecoder
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.kernels.rows.updatedef import is_number
+from odt.kernels.rows.scalars import is_number
 
 FLOAT32 = np.dtype(np.float32)
 MAX_RANK = 2**31 - 1
@@ -171,7 +171,7 @@ def new_adapters(
     Raises:
         OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
     """
-    if not isinstance(rank, Integral) or not 1 <= rank <= MAX_RANK:
+    if not isinstance(rank, Integral) or isinstance(rank, bool) or not 1 <= rank <= MAX_RANK:
         raise OptionError("rank", f"must be a whole number from 1 to {MAX_RANK}", rank)
     alpha = float(rank) if alpha is None else alpha
     if not is_alpha(alpha):

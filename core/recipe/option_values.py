@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.option import (
     ByOutput,
@@ -20,7 +22,7 @@ from odt.core.options.option import (
 from odt.core.options.training_options import TRAINING_OPTIONS
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.updatedef import is_number
+from odt.kernels.rows.scalars import is_number
 
 MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 MAX_WHOLE = 2**63 - 1
@@ -35,6 +37,8 @@ def check_values(info: TrainingInfo) -> None:
     for row in TRAINING_OPTIONS.values():
         value = getattr(info, row.name)
         if type(value) is not type(row.default) or value != row.default:
+            if value is None and row.default is not None:
+                raise OptionError(row.name, "must be given", repr(value))
             check_option(row, value)
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
@@ -85,25 +89,33 @@ def check_option(row: Option, value: Any) -> None:
     kind = row.kind.kind if isinstance(row.kind, Form) else row.kind
     match kind:
         case Number():
-            _check_number(row.name, value, kind)
+            check_number(row.name, value, kind)
         case Whole(least, most):
             check_whole(row.name, value, least, most)
         case Word(words):
             check_word(row.name, value, words)
         case Switch():
-            if value not in (True, False):
+            if not isinstance(value, int | np.bool_) or value not in (True, False):
                 raise OptionError(row.name, "must be True or False", value)
         case RowName(register) if register is OPTIMIZERS:
             check_word(row.name, value, register)
         case ByOutput(Number() as numbers):
             for output, number in value:
-                _check_number(row.name, number, numbers, f"{output}={number}")
+                check_number(row.name, number, numbers, f"{output}={number}")
         case ByPattern(numbers):
             for _, number in value:
-                _check_number(row.name, number, numbers)
+                check_number(row.name, number, numbers)
 
 
-def _check_number(name: str, value: object, kind: Number, got: str = "") -> None:
+def check_number(name: str, value: object, kind: Number, got: str = "") -> None:
+    """Checks that a value is a number within bounds; raises OptionError.
+
+    Args:
+        name: name of the argument.
+        value: its value.
+        kind: the bounds.
+        got: the value in words; itself if left out.
+    """
     if not is_number(value) or not kind.holds(value):
         raise OptionError(name, f"must be {kind.rule}", got or value, kind.remedy)
     check_float32(name, value)
@@ -123,7 +135,7 @@ def check_learning_rate(value: object) -> None:
 def check_word(field: str, word: object, words: Iterable[str]) -> None:
     """Checks that a word is one of several; raises OptionError."""
     allowed_words = tuple(words)
-    if word not in allowed_words:
+    if not isinstance(word, str) or word not in allowed_words:
         raise OptionError(
             field, f"must be one of {', '.join(f'`{w}`' for w in allowed_words)}", word
         )
@@ -196,7 +208,7 @@ def check_whole(field: str, value: object, least: int, most: int | None = None) 
     """Checks that a value is an integer, or None; raises OptionError."""
     if value is None:
         return
-    if not isinstance(value, Integral) or int(value) < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         raise OptionError(field, f"must be a whole number of at least {least}", value)
     most = MAX_WHOLE if most is None else most
     if int(value) > most:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from odt.core.runtime.optimizer import Optimizer
 from odt.errors import OptionError
+from odt.kernels.rows.scalars import is_number
 from odt.kernels.rows.scheduledef import Schedule
 
 if TYPE_CHECKING:  # the module of a schedule is loaded when a run has one
@@ -42,7 +43,7 @@ class Monitor:
         """
         if mode not in ("auto", "min", "max"):
             raise OptionError("mode", "must be auto, min or max", mode)
-        if not math.isfinite(min_delta):
+        if not is_number(min_delta):
             raise OptionError("min_delta", "must be a finite number", min_delta)
         self.is_max = mode == "max" or (mode == "auto" and not name.endswith(LOWER_IS_BETTER))
         self.name, self.min_delta = name, abs(min_delta)

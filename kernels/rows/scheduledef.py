@@ -9,6 +9,7 @@ from dataclasses import field, fields, replace
 from typing import ClassVar, Self
 
 from odt.errors import OptionError
+from odt.kernels.rows.scalars import is_number, plain
 from odt.kernels.rows.term import Term
 
 # The minimum and maximum of a field, if they are not 0 and infinity.
@@ -48,10 +49,14 @@ class Schedule:
     def __post_init__(self) -> None:
         for f in fields(self):
             low, high = LIMITS.get(f.name, (0, math.inf))
-            value = getattr(self, f.name)
-            if isinstance(value, Term):
+            value = plain(getattr(self, f.name))
+            object.__setattr__(self, f.name, value)
+            if isinstance(value, Term) or (value is None and f.default is None):
                 continue
-            if value is not None and not (low <= value <= high and value < math.inf):
+            if isinstance(f.default, bool):
+                if not isinstance(value, bool):
+                    raise OptionError(f.name, "must be True or False", repr(value))
+            elif not (is_number(value) and low <= value <= high):
                 limit = f"to {high}" if high < math.inf else "up"
                 raise OptionError(f.name, f"must be from {low} {limit}", value)
 

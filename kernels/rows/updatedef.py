@@ -1,17 +1,14 @@
 """UpdateRule, the row that declares an optimizer; HyperParameter, of an optimizer or a loss."""
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from enum import Enum
-from numbers import Real
-from typing import Any, TypeAlias, TypeGuard
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Attrs, Specs, TensorSpec
+from odt.kernels.rows.scalars import is_number
 
 CompiledUpdate: TypeAlias = tuple[str, tuple[float, ...]]  # name of a kernel, and its numbers
 
@@ -53,12 +50,6 @@ class HyperParameter:
             return isinstance(value, int) and value in (0, 1)
         most = math.inf if self.most is None else self.most
         return is_number(value) and 0 <= value <= most and not (self.below and value == most)
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number that a float can hold."""
-    number: Any = value.item() if isinstance(value, np.generic) else value
-    return isinstance(value, Real) and bool(abs(number) <= sys.float_info.max)
 
 
 WEIGHT_DECAY = HyperParameter("weight_decay", "Weight decay", note="added to the gradient")

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.kernels.rows.scalars import plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 Test: TypeAlias = Callable[[Any], bool]
@@ -74,12 +75,6 @@ def unwrapped(function: Any) -> Any:
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
-
-
-def plain(value: Any) -> Any:
-    """Returns a scalar of NumPy, or an array without axes, as a value of Python."""
-    is_scalar = hasattr(type(value), "item") and getattr(value, "ndim", None) == 0
-    return value.item() if is_scalar else value
 
 
 def anything(value: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.habits import missing_attribute, unknown_argument
+from odt.kernels.rows.scalars import plain
 from odt.kernels.rows.scheduledef import Schedule
 
 
@@ -33,4 +34,5 @@ class Optimizer:
 
     def hyper_parameters(self) -> dict[str, Any]:
         """Returns the hyper-parameters by name, without the learning rate."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "learning_rate"}
+        names = [f.name for f in fields(self) if f.name != "learning_rate"]
+        return {name: plain(getattr(self, name)) for name in names}

@@ -49,6 +49,10 @@ DATA: dict[str, tuple[Use, str]] = {
         lambda t: t.predict([[1.0, 2.0], [3.0]]),
         "x: must be arrays of numbers",
     ),
+    "weights in rows of different lengths": (
+        lambda t: t.evaluate(X, Y, [[1.0, 2.0], [3.0]]),
+        "sample_weight: must be arrays of numbers",
+    ),
 }
 
 
@@ -176,6 +180,54 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "patience below 0": (
         lambda: odt.EarlyStopping(patience=-1),
         "`patience=`: must be a whole number of at least 0, but got -1",
+    ),
+    "a word in a schedule": (
+        lambda: odt.CosineDecay(0.1, alpha="a"),  # type: ignore[arg-type]
+        "`alpha=`: must be from 0 to 1, but got a",
+    ),
+    "nothing in a schedule": (
+        lambda: odt.StepDecay(0.1, decay_rate=None),  # type: ignore[arg-type]
+        "`decay_rate=`: must be from 0 up",
+    ),
+    "a number for a switch of a schedule": (
+        lambda: odt.ExponentialDecay(0.1, staircase=0.5),  # type: ignore[arg-type]
+        "`staircase=`: must be True or False, but got 0.5",
+    ),
+    "a word for a factor": (
+        lambda: odt.ReduceLROnPlateau(factor="a"),  # type: ignore[arg-type]
+        "`factor=`: must be above 0 and below 1, but got a",
+    ),
+    "a word for a change": (
+        lambda: odt.EarlyStopping(min_delta="a"),  # type: ignore[arg-type]
+        "`min_delta=`: must be a finite number, but got a",
+    ),
+    "a text in a strategy": (
+        lambda: odt.federated.FedProx("a"),  # type: ignore[arg-type]
+        "`strategy=`: `mu` must be at least 0, but got a",
+    ),
+    "a switch for a number": (
+        lambda: odt.lora(MODEL, True),
+        "`rank=`: must be a whole number from 1 to 2147483647, but got True",
+    ),
+    "a word for a seed": (
+        lambda: odt.lora(MODEL, 2, seed="a"),  # type: ignore[arg-type]
+        "`seed=`: must be a whole number of at least 0, but got a",
+    ),
+    "a word for an operator": (
+        lambda: odt.replace_head(MODEL, 3, after="last"),  # type: ignore[arg-type]
+        "`after=`: must be a whole number of at least 0, but got last",
+    ),
+    "no batch size in training info": (
+        lambda: odt.write_circle_plus(
+            MODEL,
+            "none.circle",
+            odt.TrainingInfo(loss="mean_squared_error", batch_size=None),  # type: ignore[arg-type]
+        ),
+        "`batch_size=`: must be given, but got None",
+    ),
+    "an augmentation of nothing": (
+        lambda: odt.augment.Noise(None).check((4,)),  # type: ignore[arg-type]
+        "`augment=`: noise: its value must be above 0",
     ),
     "a broken pause": (
         lambda: odt.ReduceLROnPlateau(cooldown=0.5),  # type: ignore[arg-type]

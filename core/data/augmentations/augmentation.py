@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.data.protocol import Data, SampleOrder
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.rows.scalars import is_number, plain
 
 MIN_SAMPLES, MAX_SAMPLES = 16, 256  # from which statistics are computed
 MAX_BYTES = 1 << 24  # of more than MIN_SAMPLES
@@ -43,6 +44,10 @@ class Augmentation:
     word: ClassVar[str] = ""
     keeps_boxes: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, plain(getattr(self, f.name)))
+
     def check(self, shape: Sequence[int]) -> None:
         """Checks the value, and that samples of this shape can be changed; raises OptionError."""
 
@@ -71,7 +76,7 @@ class Augmentation:
     def __str__(self) -> str:
         """Returns the text on the command line: NAME:VALUE."""
         values = [getattr(self, f.name) for f in fields(self)]
-        texts = (v if isinstance(v, str) else f"{v:g}" for v in values)
+        texts = (f"{v:g}" if is_number(v) else str(v) for v in values)
         return ":".join([self.word, *texts])
 
     def refuse(self, rule: str, got: object) -> OptionError:
@@ -80,7 +85,7 @@ class Augmentation:
 
     def check_value(self, value: float, least: float, most: float) -> None:
         """Checks that a number is above `least` and at most `most`; raises OptionError."""
-        if not isinstance(value, int | float) or not least < value <= most:
+        if not is_number(value) or not least < value <= most:
             limits = f"above {least:g}" + (f", up to {most:g}" if most < math.inf else "")
             raise self.refuse(f"its value must be {limits}", value)
 

@@ -241,7 +241,9 @@ def _sample_column(weights: Any, samples: int, model: SampleSpecs | Runtime) -> 
     """Opens weights of samples; None for those of positions. Arguments as of `with_weights`."""
     specs = model.position_specs
     is_path = isinstance(weights, str | os.PathLike)
-    if not is_path and (_by_output(weights, len(specs)) or np.ndim(weights) > 1 < specs[0].size):
+    with reading("sample_weight", "must be arrays of numbers"):  # rows may differ in length
+        axes = 0 if is_path else np.ndim(weights)
+    if not is_path and (_by_output(weights, len(specs)) or axes > 1 < specs[0].size):
         return None
     has_positions = is_path and any(spec.size > 1 for spec in specs)
     try:

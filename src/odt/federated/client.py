@@ -96,6 +96,7 @@ class Client:
             DataError: if the tensors do not match the model, or a sample cannot be used.
             TrainingError: if the loss or a trained value is NaN or infinite.
         """
+        check_whole("round", round, 1)
         load_tensors(self.trainer, tensors)
         core = self.trainer.session.build(scales=scales_of(self._data.weights))
         seed = round_seed(self._seed, round, self.partition)

@@ -18,7 +18,7 @@ from odt.core.runtime.parameters import AVERAGE, RANGE, STATISTIC, WEIGHT
 from odt.errors import ModelError, OptionError
 from odt.federated.strategies.strategy import mean_of
 from odt.federated.update import Array
-from odt.kernels.rows.updatedef import is_number
+from odt.kernels.rows.scalars import is_number
 
 Path = str | os.PathLike[str]
 

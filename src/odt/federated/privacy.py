@@ -5,14 +5,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from odt.arguments import checked_arguments
-from odt.core.recipe.option_values import check_whole
-from odt.errors import MissingPackageError, OptionError
+from odt.core.options.option import Number
+from odt.core.recipe.option_values import check_number, check_whole
+from odt.errors import MissingPackageError
 
 DELTA = 1e-5
 # Clipping norms by which the sum of updates, or n times their mean, changes if there is one client
 # more or less, or another in its place: the mean of n moves by up to 2C/n, because a client also
 # draws it away from the mean of the others.
 SENSITIVITY = 2.0
+ABOVE_ZERO = Number("a finite number above 0", open_least=True)
+NOISE = Number("a number of at least 0")
+SAMPLING_RATE = Number("above 0 and at most 1", most=1, open_least=True)
+PROBABILITY = Number("above 0 and below 1", most=1, open_least=True, open_most=True)
 
 
 @checked_arguments
@@ -49,8 +54,8 @@ def privacy_loss(
         MissingPackageError: if dp-accounting is not installed.
     """
     check_whole("rounds", rounds, 0)
-    if not 0 < sensitivity < math.inf:
-        raise OptionError("sensitivity", "must be a finite number above 0", sensitivity)
+    check_number("sensitivity", sensitivity, ABOVE_ZERO)
+    check_number("noise_multiplier", noise_multiplier, NOISE)
     return _loss({noise_multiplier / sensitivity: rounds}, sampling_rate, delta)
 
 
@@ -81,12 +86,9 @@ def _loss(noise: Mapping[float, int], sampling_rate: float, delta: float) -> flo
         delta: as in `privacy_loss`.
     """
     for multiplier in noise:
-        if not multiplier >= 0:
-            raise OptionError("noise_multiplier", "must be at least 0", multiplier)
-    if not 0 < sampling_rate <= 1:
-        raise OptionError("sampling_rate", "must be above 0 and at most 1", sampling_rate)
-    if not 0 < delta < 1:
-        raise OptionError("delta", "must be above 0 and below 1", delta)
+        check_number("noise_multiplier", multiplier, NOISE)
+    check_number("sampling_rate", sampling_rate, SAMPLING_RATE)
+    check_number("delta", delta, PROBABILITY)
     try:
         from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
         from dp_accounting.rdp import RdpAccountant

@@ -93,6 +93,8 @@ def replace_head(
         after = base.after if after is None else after
     file = file_of(model)
     file.check_flatbuffer("replace_head")
+    check_whole("after", after, 0)
+    check_whole("seed", seed, 0)
     if not classifier and after is None:
         scores = class_scores(file)
         if scores is not None:
@@ -247,6 +249,7 @@ def lora(
     """
     if isinstance(model, Model) and model._adapters is not None:
         raise OptionError("model", "must have no adapters yet", "some")
+    check_whole("seed", seed, 0)
     graph, file = lowered_of(model).graph, file_of(model)
     is_language_model = stored_entry(file, ENTRY) is not None
     without = (LOGITS,) if target is None and is_language_model else ()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.arguments import checked_arguments
 from odt.core.model.model import FORMATS
-from odt.core.recipe.option_values import check_whole
+from odt.core.options.option import Number
+from odt.core.recipe.option_values import check_number, check_whole
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.reading import unwritable
 from odt.core.training.monitor import Monitor
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[str, float]
 PathLike: TypeAlias = str | os.PathLike[str]
+FACTOR = Number("above 0 and below 1", most=1, open_least=True, open_most=True)
+LEAST_RATE = Number("a number, 0 or more")
 EXPORTED = tuple(f".{name}" for name in FORMATS)  # suffixes of models
 
 
@@ -246,8 +249,8 @@ class ReduceLROnPlateau(Callback):
         cooldown: int = 0,
         min_lr: float = 0.0,
     ) -> None:
-        if not 0 < factor < 1:
-            raise OptionError("factor", "must be above 0 and below 1", factor)
+        check_number("factor", factor, FACTOR)
+        check_number("min_lr", min_lr, LEAST_RATE)
         check_whole("patience", patience, 0)
         check_whole("cooldown", cooldown, 0)
         self._monitor = Monitor(monitor, mode, min_delta)

@@ -7,6 +7,7 @@ from typing import Any
 from odt.arguments import checked_arguments
 from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_json import read_training_json
+from odt.core.recipe.option_values import check_values
 from odt.core.recipe.resolve import values_used
 from odt.errors import warn
 from odt.models.model import Model, Path, file_of
@@ -70,6 +71,7 @@ def _merged(
     if info is not None and not isinstance(info, TrainingInfo):
         info = read_training_json(info, len(graph.nodes), lambda line: warn(f"Warning: {line}"))
     if info is not None and info.loss is not None and not options:
+        check_values(info)
         return info
     fields = {} if info is None else asdict(info)
     request = request_of(model, **options)

@@ -8,9 +8,12 @@ import numpy as np
 
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.protocol import Data, SampleOrder, scales_of
+from odt.core.options.fit_options import FIT_OPTIONS
+from odt.core.recipe.option_values import check_option
 from odt.core.training.rate_test import rate_test
 from odt.dataclass import dataclass
 from odt.errors import OptionError
+from odt.kernels.rows.scalars import is_number
 from odt.text import table
 from odt.training.session import Session
 
@@ -93,9 +96,10 @@ def find_rate(
     Raises:
         OptionError: if the rates are not in order, or the model has a teacher.
     """
-    if not 0 < lowest < highest < float("inf"):
+    check_option(FIT_OPTIONS["seed"], seed)
+    if not (is_number(lowest) and is_number(highest) and 0 < lowest < highest):
         rule = "must be rates above 0, in order"
-        raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
+        raise OptionError("lowest, highest", rule, f"{lowest} and {highest}")
     if session.teacher is not None:
         raise OptionError("teacher", "must be left out with `find_rate=`", "both")
     core = session.build(data.length, scales=scales_of(data.weights))

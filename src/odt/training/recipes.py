@@ -12,6 +12,7 @@ from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.rows.scalars import plain
 from odt.kernels.rows.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.models.model import Model, forget_lowered, lowered_of
@@ -53,7 +54,7 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     values = dict(hyper_parameters or {})
     if isinstance(optimizer, Optimizer):
         values = optimizer.hyper_parameters() | values
-        learning_rate = optimizer.learning_rate if learning_rate is None else learning_rate
+        learning_rate = plain(optimizer.learning_rate) if learning_rate is None else learning_rate
         optimizer = optimizer.name
     if isinstance(learning_rate, Schedule):
         schedule = replace(learning_rate, initial_learning_rate=None)

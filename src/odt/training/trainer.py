@@ -1,5 +1,6 @@
 """Trainer: what a user calls to train, evaluate and export a model."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -8,9 +9,11 @@ from odt.arguments import checked_arguments
 from odt.core.data.protocol import scales_of
 from odt.core.model.record import Record
 from odt.core.options.fit_options import FitOptions
+from odt.core.options.option import Number
 from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.recipe.option_values import (
     check_learning_rate,
+    check_number,
     check_options,
     check_whole,
 )
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from odt.training.checkpoints import Checkpoints
     from odt.training.evaluation import SessionEvaluation
     from odt.training.rate_test import RateTest
+
+SCALE = Number("a finite number", least=-math.inf)
 
 
 class Trainer(Closing):
@@ -622,6 +627,7 @@ class Trainer(Closing):
                 label out of range: accumulated gradients are then discarded.
             OptionError: if weights of samples begin while gradients are accumulated.
         """
+        check_number("scale", scale, SCALE)
         data = self.session.open_batch(x, y, sample_weight)
         core = self.session.build(scales=scales_of(data.weights))
         return core.accumulate(data, data.length, scale)

@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.errors import OptionError
 from odt.federated.update import Array, Tensors, Update
+from odt.kernels.rows.scalars import is_number, plain
 
 K = TypeVar("K")
 
@@ -50,10 +51,10 @@ def check_number(name: str, value: float, least: float, *, below: float = math.i
     Raises:
         OptionError: if the value is out of range.
     """
-    if not least <= value < below:
+    if not is_number(value) or not least <= value < below:
         limit = "" if below == math.inf else f" and below {below:g}"
         raise OptionError("strategy", f"`{name}` must be at least {least:g}{limit}", value)
-    return value
+    return float(plain(value))
 
 
 def weighted_mean(updates: Sequence[Update]) -> Tensors:

@@ -14,7 +14,7 @@ from odt.core.recipe.option_values import (
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.rows.updatedef import is_number
+from odt.kernels.rows.scalars import is_number
 from odt.optimizer import Optimizer
 
 LEARNING_RATE = DEFAULT_RATE  # of both; Optimizer.set_learning_rate changes it
