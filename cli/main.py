@@ -21,7 +21,7 @@ import click
 import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
-from odt.errors import MAX_MESSAGE, OdtError, OptionError, escaped, one_line
+from odt.errors import MAX_MESSAGE, OdtError, OptionError, OutputError, escaped, one_line
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 # Former name of a command → words that replace it.
@@ -59,6 +59,20 @@ INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 class Group(click.Group):
     """Click group of the commands. Prints an OdtError as one line, a bug with its traceback."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parses the options before the command, of which --help and --version print and exit."""
+        try:
+            with printing():
+                return super().make_context(info_name, args, parent, **extra)
+        except OutputError as e:
+            raise click.ClickException(str(e)) from e
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the names of the files in cli/commands."""

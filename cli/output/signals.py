@@ -150,7 +150,12 @@ def printing() -> Iterator[None]:
         out = Output(sys.stdout or nowhere, keeps_going=False)
         err = Output(sys.stderr or nowhere, keeps_going=True)
         with redirect_stdout(out), redirect_stderr(err):
-            yield
+            try:
+                yield
+            except click.exceptions.Exit:  # after --help, for example
+                out.flush()
+                out.check()
+                raise
         out.check()
 
 
