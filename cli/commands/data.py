@@ -30,7 +30,7 @@ from odt.datasets.statistics import (
     sample_boxes,
 )
 from odt.errors import OdtError
-from odt.text import table
+from odt.text import plural, table
 
 LINE = 10_000  # characters shown of a preprocessing step
 SHOWN = 10  # positions, and values of a step, that are listed
@@ -75,7 +75,8 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
             for rows in sample_boxes(files[0], sidecar, samples)
         ]
         write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples), boxes=boxes)
-        click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
+        count = min(samples, columns[0].length)
+        click.echo(f"{sheet}: the first {count} {plural(count, 'sample')}")
     if not_finite:
         raise click.exceptions.Exit(1)
 
@@ -91,7 +92,7 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
             click.echo(note, err=True)
         statistics = column_statistics(column, classes)
         if is_boxes(column, file, sidecar):
-            click.echo(f"{statistics.name}: {statistics.samples} samples of {statistics.spec}")
+            click.echo(_title(statistics))
             click.echo("\n".join(box_lines(box_statistics(column, box_names(sidecar)))))
         else:
             click.echo("\n".join(lines(statistics)))
@@ -106,6 +107,12 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
             text = ", ".join(f"{k} {_short(v)}" for k, v in step.items() if v not in ([], ""))
             click.echo(f"  {printable(text, LINE)}")
     return not_finite
+
+
+def _title(statistics: ColumnStatistics) -> str:
+    """Describes how many samples a tensor has."""
+    count = statistics.samples
+    return f"{statistics.name}: {count} {plural(count, 'sample')} of {statistics.spec}"
 
 
 def _short(value: object) -> str:
@@ -145,7 +152,7 @@ def box_lines(statistics: BoxStatistics) -> Iterator[str]:
 
 def lines(statistics: ColumnStatistics) -> Iterator[str]:
     """Describes one tensor, line by line."""
-    yield f"{statistics.name}: {statistics.samples} samples of {statistics.spec}"
+    yield _title(statistics)
     yield f"  range {statistics.least:.6g} … {statistics.most:.6g}, mean {statistics.mean:.6g}"
     if statistics.nan or statistics.infinite:
         yield f"  {statistics.nan} values are NaN, {statistics.infinite} infinite"

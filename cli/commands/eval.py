@@ -39,6 +39,7 @@ from odt.errors import OdtError
 from odt.evaluation.box_table import BoxTable
 from odt.evaluation.sample_table import SampleTable, write_csv
 from odt.progress import Progress
+from odt.text import plural
 
 if TYPE_CHECKING:
     from odt.training.detection import Detections
@@ -130,7 +131,8 @@ def command(
             **{name: values[name] for name in RECIPE_OPTIONS if name in values},
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
-    click.echo(f"{evaluation.data.length} samples - {line}")
+    length = evaluation.data.length
+    click.echo(f"{length} {plural(length, 'sample')} - {line}")
     if evaluation.detections:
         _show_boxes(evaluation, evaluation.detections, options)
     classes = evaluation.classes

@@ -11,6 +11,7 @@ from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
+from odt.text import plural
 
 MODES = ("--rank", "--merge", "--adapters")
 NEW = ("--target", "--alpha", "--seed")  # options of new adapters
@@ -122,9 +123,10 @@ def command(
     adapter_sizes = [n for name, n in sizes.items() if name.endswith(("/lora_a", "/lora_b"))]
     count = sum(adapter_sizes)
     blocks = sum(t.spec.size for t in lowered_of(adapted).graph.tensors if t.is_in_blocks)
+    weights = len(adapter_sizes) // 2
     fraction = count / (sum(sizes.values()) - count + blocks)
     click.echo(
-        f"{output}: adapters of rank {rank} for {len(adapter_sizes) // 2} weights, {count:,} "
+        f"{output}: adapters of rank {rank} for {weights} {plural(weights, 'weight')}, {count:,} "
         f"parameters, {fraction:.1%} of the model's"
     )
     option = [] if signature is None else ["--signature", signature]

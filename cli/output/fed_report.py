@@ -9,7 +9,7 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 from odt.federated.federation import Federation
 from odt.federated.history import Round
-from odt.text import size
+from odt.text import plural, size
 
 
 def begin_lines(federation: Federation) -> list[str]:
@@ -23,7 +23,7 @@ def begin_lines(federation: Federation) -> list[str]:
     width = max(map(len, rows))
     return [
         f"clients: {len(sizes)}, with {sizes[0]} to {sizes[-1]} samples, {sum(sizes):,} in all",
-        f"trains: {count:,} parameters in {len(tensors)} tensors",
+        f"trains: {count:,} parameters in {len(tensors)} {plural(len(tensors), 'tensor')}",
         "== memory ==",
         *(f"- {name:{width}} = {nbytes:>13,} bytes" for name, nbytes in rows.items()),
         "=" * 12,

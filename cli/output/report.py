@@ -12,6 +12,7 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import FrozenCache
 from odt.core.training.passes import Result
 from odt.kernels.rows.scheduledef import Schedule as LearningRate
+from odt.text import plural
 from odt.training.memory_text import describe_cache
 
 HUGE = 1e7  # values from here on are printed with an exponent
@@ -81,7 +82,9 @@ def schedule_line(schedule: LearningRate, steps: int) -> str:
         schedule: the learning rate, or its schedule.
         steps: number of steps of the run.
     """
-    return f"learning rate: {str(schedule).replace('_', '-')}, over {steps:,} steps"
+    return (
+        f"learning rate: {str(schedule).replace('_', '-')}, over {steps:,} {plural(steps, 'step')}"
+    )
 
 
 def epoch_line(

@@ -172,4 +172,4 @@ def test_a_summary_is_that_of_the_command() -> None:
     chosen = model.summary(patterns="FULLY_CONNECTED", bias_only=True)
     words = ("--trainable", "FULLY_CONNECTED", "--bias-only")
     assert spell(chosen) == printed("inspect", RESNET, *words)
-    assert "10 values in 1 tensors" in chosen
+    assert "10 values in 1 tensor" in chosen

@@ -130,7 +130,7 @@ def test_a_dequantize_of_constants_trains_nothing_itself(tmp_path: Path) -> None
     arguments = ["--num-of-trainable-ops", "1", "--loss", "mean-squared-error"]
     result = CliRunner().invoke(main, ["check", str(tmp_path / "half.tflite"), *arguments])
     assert result.exit_code == 0, result.output
-    assert "trains: 16 parameters in 1 tensors" in result.output
+    assert "trains: 16 parameters in 1 tensor" in result.output
 
 
 def test_shapes_that_the_file_leaves_out_are_computed(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_show_counts_a_number_as_one_sample_and_leaves_words_out(tmp_path: Path)
     np.savez(tmp_path / "x.npz", step=np.int64(7), name=np.array("adam"), w=np.ones((2, 3)))
     result = odt("data", "show", tmp_path / "x.npz")
     assert result.exit_code == 0
-    assert "step: 1 samples of () int64\n  range 7 … 7" in result.stdout
+    assert "step: 1 sample of () int64\n  range 7 … 7" in result.stdout
     assert "w: 2 samples of (3,) float64" in result.stdout
     assert "name" not in result.stdout
     np.savez(tmp_path / "words.npz", name=np.array("adam"))

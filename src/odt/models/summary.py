@@ -61,7 +61,8 @@ def describe_file(model: Model) -> list[str]:
     """Describes the file: size, format, metadata and signatures."""
     graph = model.graph
     lines = [
-        f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
+        f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} "
+        f"{plural(len(graph.nodes), 'operator')}, "
         f"{len(graph.tensors)} tensors, {model.subgraphs} "
         f"{plural(model.subgraphs, 'subgraph')}"
     ]
@@ -169,7 +170,8 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
         for i in tensors
     ]
     return [
-        f"{title}: {inspection.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
+        f"{title}: {inspection.values(tensors):,} values in {len(tensors)} "
+        f"{plural(len(tensors), 'tensor')}, {nbytes}",
         *table(rows),
     ]
 

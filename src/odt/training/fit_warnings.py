@@ -46,9 +46,10 @@ def warnings_before_training(
             "more operators; `Model.summary()` lists them."
         )
     if first > epochs > 0:
+        done = first - 1
         yield (
-            f"{resume.path}: has completed {first - 1} epochs, so none is left. "
-            f"`epochs={epochs}` counts from the first epoch: give more than {first - 1}."
+            f"{resume.path}: has completed {done} {plural(done, 'epoch')}, so none is left. "
+            f"`epochs={epochs}` counts from the first epoch: give more than {done}."
         )
     else:
         order, info = samples.order, trainer.info

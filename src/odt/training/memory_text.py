@@ -12,7 +12,8 @@ from odt.text import plural
 
 def trained_line(trained: Collection[Array | TensorSpec]) -> str:
     """Formats the number of parameters that train."""
-    return f"trains: {sum(t.size for t in trained):,} parameters in {len(trained)} tensors"
+    values, count = sum(t.size for t in trained), len(trained)
+    return f"trains: {values:,} parameters in {count} {plural(count, 'tensor')}"
 
 
 def precision_line(plan: Plan) -> str:

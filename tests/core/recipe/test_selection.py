@@ -164,7 +164,7 @@ def test_an_export_differs_in_the_selected_tensors_only(tmp_path: Path) -> None:
     before = weights(MODEL)
     name = next(iter(before))
     result = odt("train", MODEL, *DATA, "--trainable", name, "--export-circle", tmp_path / "m")
-    assert f"\ntrains: {before[name].size:,} parameters in 1 tensors\n" in result.stdout
+    assert f"\ntrains: {before[name].size:,} parameters in 1 tensor\n" in result.stdout
     after = weights(tmp_path / "m")
     assert [n for n in before if not np.array_equal(before[n], after[n])] == [name]
 
