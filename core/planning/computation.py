@@ -69,9 +69,13 @@ class Computation:
             from odt.core.lowering.split_frozen import begin_at
 
             lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
+        plan = self._with_losses(lowered) if self.losses else inference_plan(lowered)
+        if any(node.op == "BATCH_MATMUL" for node in lowered.nodes):
+            from odt.core.planning.attention import with_attention
+
+            plan = with_attention(plan)
         if not self.losses:
-            return inference_plan(lowered)
-        plan = self._with_losses(lowered)
+            return plan
         dropped = cheap_values(plan) if self.backward else ()
         if not dropped:
             return plan

@@ -6,6 +6,7 @@ from types import MappingProxyType
 # -Os, -O2 or -O3 and the limits of `microcontroller`. See tests/accept/test_accept_mcu.py.
 STACK = MappingProxyType(
     {
+        "attention.c": 1792,
         "batch_matmul.c": 1408,
         "bitmask.c": 768,
         "convolution.c": 3328,

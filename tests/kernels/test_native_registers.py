@@ -16,6 +16,7 @@ FULL_TILES = {  # source: functions whose inner loops are full register tiles
     "convolution.c": r"(correlate_tile|correlate_low|filter_rows|filter_wide|tap_rows)\d",
     "dense.c": r"dense_tile_full",
     "depthwise.c": r"filter_taps[23]",
+    "attention.c": r"matmul_rows\d",
     "batch_matmul.c": r"matmul_rows\d",
     "recurrent.c": r"gate_product",
 }

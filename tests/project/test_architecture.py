@@ -89,6 +89,7 @@ SOME_FILES: tuple[str, ...] = tuple(
 SOME_FILES += ("odt.core.formats.flatbuffer.block_scales",)
 SOME_FILES += ("odt.core.formats.flatbuffer.external_buffers",)
 SOME_FILES += ("odt.core.planning.chunked_loss",)  # of models with many classes
+SOME_FILES += ("odt.core.planning.attention",)  # of models with products of activations
 SOME_FILES += ("odt.core.formats.nnpackage", "odt.core.formats.file_kinds")  # of other files
 SOME_FILES += ("odt.core.integers.equalize", "odt.core.integers.fake_quantize")  # of integers
 SOME_FILES += ("odt.core.formats.flatbuffer.read_sparsity",)

@@ -3,16 +3,8 @@
 #include <string.h>
 
 #include "loops.h"
+#include "matmul_job.h"
 #include "team.h"
-
-/* A range of a product's depth: the result is stored, or added to that of the ranges before. */
-typedef struct {
-  matmul_shape g;
-  const float *left, *right;
-  float *y, *panel;
-  int side; /* whether the panel is of rows of `left` */
-  int adds;
-} matmul_job;
 
 /* Computes a product range by range of the depth, so that what a block of rows reads stays in the
    cache. A product of less than a vector of columns is one range. */

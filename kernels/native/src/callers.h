@@ -21,6 +21,10 @@ CALLER(depthwise_filter_sums, P(0), P(1), P(2), P(3), P(4), P(5))
 CALLER(repeat_channels, P(0), P(1), I(2), I(3))
 CALLER(sum_repeated, P(0), P(1), I(2), I(3))
 CALLER(matmul, P(0), P(1), P(2), P(3), P(4))
+CALLER(attention, P(0), P(1), P(2), P(3), P(4), P(5), P(6), I(7), I(8), I(9), I(10), I(11), I(12),
+       F(13), F(14))
+CALLER(attention_back, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), P(8), P(9), P(10), I(11),
+       I(12), I(13), I(14), I(15), I(16), I(17), F(18), F(19))
 CALLER(max_pool, P(0), P(1), P(2))
 CALLER(max_pool_back, P(0), P(1), P(2), P(3), I(4), P(5), I(6), F(7), F(8))
 CALLER(max_pool_argmax, P(0), P(1), P(2), P(3), I(4))

@@ -117,6 +117,21 @@ KERNEL(matmul, (const matmul_shape *shape, const float *left /* (…, rows, dept
                 const float *right /* (…, depth, columns) */, float *y /* (…, rows, columns) */,
                 float *panel /* (PANEL_PARTS, depth, MAX_NR vectors or ROW_BLOCK), or null */))
 
+/* attention_body.h. M matrices of R rows, T keys of K values, W values of a row of results; stats
+   are 2 floats of each row, and native/attention.py defines the size of sums and scratch. */
+KERNEL(attention, (const float *q /* (M, R, K) */, const float *k /* (M, T, K) */,
+                   const float *v /* (M, T, W) */, const float *mask /* (queries, T) */,
+                   float *y /* (M, R, W) */, float *stats /* (M, R, 2) */, float *scratch,
+                   int64_t count, int64_t rows, int64_t queries, int64_t keys, int64_t depth,
+                   int64_t width, float beta, float hidden))
+KERNEL(attention_back,
+       (const float *q /* (M, R, K) */, const float *k /* (M, T, K) */,
+        const float *v /* (M, T, W) */, const float *mask /* (queries, T) */,
+        const float *stats /* (M, R, 2) */, const float *dy /* (M, R, W) */,
+        float *dq /* (M, R, K) */, float *dk /* (M, T, K) */, float *dv /* (M, T, W) */,
+        float *sums, float *scratch, int64_t count, int64_t rows, int64_t queries, int64_t keys,
+        int64_t depth, int64_t width, int64_t splits, float beta, float hidden))
+
 /* pool_body.h */
 KERNEL(max_pool,
        (const float *x /* (N, H, W, C) */, float *y /* (N, OH, OW, C) */, const window_walk *walk))
