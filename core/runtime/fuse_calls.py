@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.planning.plan import Call, Delivery
+from odt.core.planning.plan import Call, Delivery, Plan
 from odt.kernels.native.regions import address
-from odt.kernels.rows.opdef import Array
+from odt.kernels.rows.opdef import ADDITION, Array
 
 
 def merged(
-    entries: Sequence[Call | Delivery],
+    plan: Plan,
     arrays: Mapping[str, Array],
     observable: Collection[str] = (),
 ) -> dict[int, tuple[int, dict[str, Any]]]:
@@ -26,11 +26,13 @@ def merged(
     memory.
 
     Args:
-        entries: entries of a plan.
+        plan: the plan.
         arrays: value → array.
         observable: values that must exist after the call that writes them.
     """
     fused: dict[int, tuple[int, dict[str, Any]]] = {}
+    entries = plan.entries
+    kept = {plan.root(n) for n in (*plan.read_after_forward, *plan.gradients.values())}
     calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
     taken: set[int] = set()
     for (k, call), (after, following) in pairwise(calls):
@@ -39,12 +41,16 @@ def merged(
             continue
         if observable and any(name in observable for name in call.values(call.writes)):
             continue
-        takes = epilogue.kind in call.compiled.takes
-        if not (takes and _is_epilogue(call, following, epilogue.kind, arrays)):
+        if epilogue is ADDITION:
+            continues = _is_addition(plan, call, following, after, arrays, kept)
+        else:
+            takes = epilogue.kind in call.compiled.takes
+            continues = takes and _is_epilogue(call, following, epilogue.kind, arrays)
+        if not continues:
             continue
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
         if _is_free(following, between, arrays):
-            fused[k] = after, _arguments(following, arrays)
+            fused[k] = after, _arguments(call, following, arrays)
             taken.add(after)
     return fused
 
@@ -62,18 +68,69 @@ def _is_epilogue(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]
     return call.arrays[result] == read and address(arrays[written]) == address(arrays[read])
 
 
+def _is_addition(
+    plan: Plan,
+    call: Call,
+    addition: Call,
+    after: int,
+    arrays: Mapping[str, Array],
+    kept: Collection[str],
+) -> bool:
+    """Whether a call can add to its result what the next call adds, which alone reads it.
+
+    Args:
+        plan: the plan.
+        call: the first call.
+        addition: the next one.
+        after: entry of the next one.
+        arrays: value → array.
+        kept: values that are read after the calls.
+    """
+    compiled = call.compiled
+    if compiled is None or addition.compiled is None or len(call.writes) != 1:
+        return False
+    (result,) = call.values(call.writes)
+    operands = addition.values("ab")
+    root, total = plan.root(result), plan.root(addition.arrays["y"])
+    last = plan.last_touched[root] == after and operands.count(result) == 1
+    alike = len({addition.specs[n] for n in "aby"}) == 1
+    if not (last and alike) or root in kept or total in kept:
+        return False
+    y, addend = arrays[addition.arrays["y"]], arrays[_other(operands, result)]
+    others = (arrays[v] for n, v in call.arrays.items() if n not in call.writes)
+    apart = not np.may_share_memory(y, addend) or address(y) == address(addend)
+    free = apart and not any(np.may_share_memory(y, a) for a in others)
+    return free and compiled.takes_addend(call.attrs, call.specs)
+
+
+def _other(operands: Sequence[str], result: str) -> str:
+    """Returns the operand that is not a result."""
+    return operands[operands[0] == result]
+
+
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:
     """Whether the call does not write to the memory of any of these values."""
     (written,) = (arrays[call.arrays[n]] for n in call.writes)
     return not any(np.may_share_memory(written, arrays[v]) for v in values)
 
 
-def _arguments(after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Returns the keyword arguments with which a call computes the epilogue, too."""
+def _arguments(call: Call, after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns the keyword arguments with which a call computes the epilogue, too.
+
+    With an addend, its own result exists in registers alone.
+    """
     epilogue = after.kernel.epilogue
     assert epilogue is not None
+    if epilogue is ADDITION:
+        return {name: arrays[value] for name, value in with_addend(call, after).items()}
     if epilogue.kind == "bias_gradient":
         return {"db": arrays[after.arrays["db"]]}
     if epilogue.kind == "clamp":
         return {"clamp": (epilogue.lo, epilogue.hi)}
     return {"relu_mask": (arrays[after.arrays["y"]], epilogue.lo, epilogue.hi)}
+
+
+def with_addend(call: Call, after: Call) -> dict[str, str]:
+    """Returns the values of a call that computes the ADD after it, too: its result, the addend."""
+    (name,) = call.writes
+    return {name: after.arrays["y"], "addend": _other(after.values("ab"), call.arrays[name])}

@@ -16,7 +16,7 @@ from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.packed_weights import packed_spec
 from odt.core.planning.plan import Call, Delivery, Plan, Region, Value
 from odt.core.runtime.arena import make_arena, view
-from odt.core.runtime.fuse_calls import merged
+from odt.core.runtime.fuse_calls import merged, with_addend
 from odt.core.storage.mapped_files import mapped_files
 from odt.dataclass import dataclass
 from odt.kernels.native.binding import (
@@ -148,7 +148,7 @@ class Program:
         self.statistics = [
             (s, self._arrays[s.center], self._arrays[s.inv]) for s in plan.statistics
         ]
-        self._fused = merged(plan.entries, self._arrays, observable)
+        self._fused = merged(plan, self._arrays, observable)
         self._covered = {after for after, _ in self._fused.values()}  # by the call before
         sizes = mapped_weights(plan)
         self._releases = releases(plan, sizes)
@@ -186,11 +186,15 @@ class Program:
                 how = "compiled" if entry.compiled else "NumPy"
                 if entry.rounds:
                     how = "compiled, bf16"
+                values = dict(entry.arrays)
                 if k in self._fused:
-                    after = self.plan.entries[self._fused[k][0]]
+                    number, arguments = self._fused[k]
+                    after = self.plan.entries[number]
                     assert isinstance(after, Call), "only calls are fused"
                     how += f", with {after.label}"
-                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in entry.arrays.items())
+                    if "addend" in arguments:
+                        values |= with_addend(entry, after)
+                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in values.items())
                 lines.append(f"{entry.label} ({how}): {arrays}")
         return "\n".join(lines)
 
@@ -233,9 +237,14 @@ class Program:
         calls = [k for k in range(self.plan.forward_entries) if k not in self._covered]
         for k, run in zip(calls, self._forward_runs, strict=True):
             run()
-            entries = (self.plan.entries[n] for n in (k, *self._fused.get(k, ())[:1]))
-            calls_of_run = (entry for entry in entries if isinstance(entry, Call))
-            yield tuple(n for call in calls_of_run for n in call.values(call.writes))
+            yield self._written(k)
+
+    def _written(self, k: int) -> tuple[str, ...]:
+        """Returns the values that the run of entry k writes."""
+        after, extra = self._fused.get(k, (k, {}))
+        first = after if "addend" in extra else k  # the call's own result does not exist
+        calls = (self.plan.entries[n] for n in dict.fromkeys((first, after)))
+        return tuple(n for c in calls if isinstance(c, Call) for n in c.values(c.writes))
 
     def tables(self, regions: Regions, except_for: Collection[str]) -> dict[int, Table]:
         """Returns relocatable tables of the entries that have compiled calls only.
@@ -262,14 +271,14 @@ class Program:
             if not self._is_finite(name):
                 return name
         forward = enumerate(self.plan.entries[: self.plan.forward_entries])
-        calls = [entry for k, entry in forward if k not in self._covered]
-        for entry, run in zip(calls, self._forward_runs, strict=True):
+        calls = [(k, entry) for k, entry in forward if k not in self._covered]
+        for (k, entry), run in zip(calls, self._forward_runs, strict=True):
             assert isinstance(entry, Call), "gradients are delivered in backward"
             for name in entry.values(entry.reads):
                 if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
                     return name
             run()
-            for name in entry.values(entry.writes):
+            for name in self._written(k):
                 if not self._is_finite(name):
                     return name
         return None

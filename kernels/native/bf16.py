@@ -11,7 +11,7 @@ from math import prod
 
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
-from odt.kernels.rows.opdef import Attrs, Compiled, Specs, TensorSpec, never_packed
+from odt.kernels.rows.opdef import Attrs, Compiled, Specs, TensorSpec, never, never_packed
 
 LEAST = 32  # rows, columns or values of a sum
 PRODUCTS = 2**17  # rows · columns · values of a sum
@@ -49,5 +49,5 @@ def with_bf16(
         compiled: the form; with workspace `rounded`, its calls round.
         fits, workspace, packed: those of the form for bfloat16.
     """
-    form = replace(compiled, fits=fits, workspace=workspace, packed=packed)
+    form = replace(compiled, fits=fits, workspace=workspace, packed=packed, takes_addend=never)
     return replace(compiled, bf16=form)

@@ -96,12 +96,13 @@ def tiles_workspace(depth: int, units: int) -> Specs:
 
 
 def epilogue_of(
-    clamp: Clamp | None, relu_mask: ReluMask | None, packing: str
+    clamp: Clamp | None, relu_mask: ReluMask | None, packing: str, addend: Array | None = None
 ) -> tuple[Array | None, tuple[int, float, float, int]]:
-    """Returns the input of the ReLU mask, and the last arguments of a call."""
-    mask_input, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
+    """Returns the input of the ReLU mask, or the addend, and the last arguments of a call."""
+    mask_input, lo, hi = relu_mask or (addend, *(clamp or (0.0, 0.0)))
     mode = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
-    return mask_input, (int(clamp is not None), float(lo), float(hi), mode)
+    kind = int(clamp is not None) if addend is None else limit("ADDS")
+    return mask_input, (kind, float(lo), float(hi), mode)
 
 
 def correlate(
@@ -116,6 +117,7 @@ def correlate(
     tiles: Array | None = None,
     rounded: Array | None = None,
     packing: str = "",
+    addend: Array | None = None,
 ) -> Callable[[], None]:
     """Returns a call that computes y = windows of x times w, plus b, with an epilogue.
 
@@ -123,7 +125,7 @@ def correlate(
     for tiles, y is computed in tiles, and with `rounded`, x and w are rounded to bfloat16: see
     src/convolution.c and src/bf16.c. See `Compiled` for `packing`.
     """
-    mask_input, epilogue = epilogue_of(clamp, relu_mask, packing)
+    mask_input, epilogue = epilogue_of(clamp, relu_mask, packing, addend)
     name, scratch = ("correlate", ()) if rounded is None else ("correlate_bf16", (rounded,))
     lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
     if rounded is not None:

@@ -81,16 +81,36 @@ def forward(
     clamp: Clamp | None = None,
     rounded: Array | None = None,
     packing: str = "",
+    addend: Array | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
     rows = x.size // depth
     if panel is not None:
         windows = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
         return correlate(
-            x, w, y, panel, windows, b=b, clamp=clamp, rounded=rounded, packing=packing
+            x,
+            w,
+            y,
+            panel,
+            windows,
+            b=b,
+            clamp=clamp,
+            rounded=rounded,
+            packing=packing,
+            addend=addend,
         )
     clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
     return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
+
+
+def forward_adds(attrs: Attrs, s: Specs) -> bool:
+    """Whether the forward call packs weights, and vectors of units do not overlap."""
+    return has_many_rows(s) and s["w"].shape[0] % VECTOR == 0
+
+
+def back_adds(attrs: Attrs, s: Specs) -> bool:
+    """Whether vectors of the depth do not overlap."""
+    return s["w"].shape[1] % VECTOR == 0
 
 
 def back_workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -107,10 +127,11 @@ def grad_x(
     panel: Array | None = None,
     relu_mask: ReluMask | None = None,
     rounded: Array | None = None,
+    addend: Array | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
     back = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
-    return correlate(dy, w, dx, panel, back, relu_mask=relu_mask, rounded=rounded)
+    return correlate(dy, w, dx, panel, back, relu_mask=relu_mask, rounded=rounded, addend=addend)
 
 
 def filter_workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -165,13 +186,22 @@ def rounded_filter(attrs: Attrs, s: Specs) -> Specs:
 
 
 FORWARD = with_bf16(
-    Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}), packed=packed),
+    Compiled(
+        forward,
+        fits,
+        forward_workspace,
+        takes=frozenset({"clamp"}),
+        packed=packed,
+        takes_addend=forward_adds,
+    ),
     rounds,
     rounded_forward,
     rounded_packed,
 )
 GRAD_X = with_bf16(
-    Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"})), rounds, rounded_back
+    Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}), takes_addend=back_adds),
+    rounds,
+    rounded_back,
 )
 GRAD_W = with_bf16(
     Compiled(

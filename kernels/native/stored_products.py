@@ -26,6 +26,7 @@ from odt.kernels.rows.opdef import (
     ReluMask,
     Specs,
     TensorSpec,
+    always,
 )
 
 COLUMNS = 192  # of a panel: whole segments, and whole tiles of every instruction set
@@ -100,6 +101,7 @@ def _products(
     b: Array | None,
     clamp: Clamp | None,
     relu_mask: ReluMask | None,
+    addend: Array | None,
 ) -> Calls:
     """Returns the loop over panels.
 
@@ -108,11 +110,11 @@ def _products(
         panel: the panel.
         whole: walk of the whole product.
         pack: returns the call that packs some columns of the result.
-        b, clamp, relu_mask: the epilogue.
+        b, clamp, relu_mask, addend: the epilogue.
     """
     calls = []
     count = panel.size // whole.depth
-    mask_input, epilogue = epilogue_of(clamp, relu_mask, PACKED)
+    mask_input, epilogue = epilogue_of(clamp, relu_mask, PACKED, addend)
     for at in range(0, whole.units, count):
         here = slice(at, min(at + count, whole.units))
         bias, mask, to = (a if a is None else a.reshape(-1)[at:] for a in (b, mask_input, y))
@@ -131,6 +133,7 @@ def forward(
     panel: Array,
     b: Array | None = None,
     clamp: Clamp | None = None,
+    addend: Array | None = None,
 ) -> Calls:
     """Returns the calls of y = x wᵀ + b for a weight that `can_pack` supports.
 
@@ -141,6 +144,7 @@ def forward(
         y: the result.
         panel: memory for whole vectors of units.
         clamp: limits of y; None for none.
+        addend: values that are added to the result; None for none.
     """
     units, depth = attrs.shape
     whole = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
@@ -148,7 +152,7 @@ def forward(
     def pack(here: slice) -> Calls:
         return packing(attrs, w, panel, here)
 
-    return _products(x, y, panel, whole, pack, b, clamp, None)
+    return _products(x, y, panel, whole, pack, b, clamp, None, addend)
 
 
 def _grad_x(
@@ -159,6 +163,7 @@ def _grad_x(
     dx: Array,
     panel: Array,
     relu_mask: ReluMask | None = None,
+    addend: Array | None = None,
 ) -> Calls:
     units, depth = attrs.shape
     whole = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
@@ -167,7 +172,7 @@ def _grad_x(
     def pack(here: slice) -> Calls:
         return packing(attrs, w, panel, every, here)
 
-    return _products(dy, dx, panel, whole, pack, None, None, relu_mask)
+    return _products(dy, dx, panel, whole, pack, None, None, relu_mask, addend)
 
 
 def _fits(attrs: Attrs, s: Specs) -> bool:
@@ -185,5 +190,14 @@ def _back_workspace(attrs: Attrs, s: Specs) -> Specs:
     return {"panel": _panel_of(units, depth)}
 
 
-FORWARD = Compiled(forward, _fits, _forward_workspace, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(_grad_x, _fits, _back_workspace, takes=frozenset({"relu_mask"}))
+def _back_adds(attrs: Attrs, s: Specs) -> bool:
+    """Whether vectors of the depth do not overlap; those of units never do."""
+    return bool(attrs.shape[1] % VECTOR == 0)
+
+
+FORWARD = Compiled(
+    forward, _fits, _forward_workspace, takes=frozenset({"clamp"}), takes_addend=always
+)
+GRAD_X = Compiled(
+    _grad_x, _fits, _back_workspace, takes=frozenset({"relu_mask"}), takes_addend=_back_adds
+)

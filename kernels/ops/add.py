@@ -9,7 +9,7 @@ from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples, 
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.native.typed import ADD, also_integers
-from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import ADDITION, Array, Kernel, OpDef
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
@@ -27,6 +27,7 @@ OP = OpDef(
         writes=("y",),
         may_alias=IN_PLACE,
         compiled=also_integers(elementwise.ADD, ADD),
+        epilogue=ADDITION,
     ),
     grads={"a": passed_on("a"), "b": passed_on("b")},
     mixes_samples=mixes_samples,

@@ -178,7 +178,8 @@ class Epilogue:
 
     Attributes:
         kind: "clamp": y = x limited to lo and hi; "relu_mask": dx = dy where lo < y < hi, else 0;
-            "bias_gradient": db = the sums of dy over all but the last axis.
+            "bias_gradient": db = the sums of dy over all but the last axis; "add": y = a + b, one
+            of which is the result.
         lo, hi: the bounds.
     """
 
@@ -188,6 +189,7 @@ class Epilogue:
 
 
 BIAS_GRADIENT = Epilogue("bias_gradient")
+ADDITION = Epilogue("add")
 
 PACKS, PACKED = "packs", "packed"  # values of `packing`, see Compiled
 
@@ -198,10 +200,11 @@ class Compiled:
 
     Attributes:
         bind: (attrs, **arrays, **arguments of `prepare`) → a call on these arrays. An epilogue is
-            passed as clamp=(lo, hi), relu_mask=(y, lo, hi) or db=db.
+            passed as clamp=(lo, hi), relu_mask=(y, lo, hi), db=db or addend=a.
         fits: whether it supports these specs.
         workspace, prepare: as in Kernel.
-        takes: kinds of Epilogue that it can apply.
+        takes: kinds of Epilogue that it can apply, besides "add".
+        takes_addend: whether it can apply "add"; the sum may then be the memory of the addend.
         in_blocks: whether `bind` of a weight's gradient takes `first`, the first of the units along
             axis 0 that dw has; then dw is a block of the gradient, with at least 16 units, and
             there is no epilogue.
@@ -221,6 +224,7 @@ class Compiled:
     workspace: Callable[[Attrs, Specs], Specs] = no_specs
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     takes: frozenset[str] = frozenset()
+    takes_addend: Callable[[Attrs, Specs], bool] = never
     in_blocks: bool = False
     packed: Callable[[Attrs, Specs], TensorSpec | None] = never_packed
     in_sums: bool = False

@@ -66,6 +66,7 @@
 #define RECURRENT_ROWS 64 /* samples × steps that an RNN or LSTM computes at once */
 #define PACKS 1           /* a call that only packs weights into a panel */
 #define PACKED 2          /* a call whose panel holds packed weights */
+#define ADDS 2            /* for `clamp`: relu_mask is an array that is added to the result */
 
 /* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
    start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions

@@ -2,8 +2,8 @@
 
 /* Computations applied to a result before it is stored. */
 typedef struct {
-  const float *bias, *relu_mask;
-  int clamp;
+  const float *bias, *relu_mask; /* or the values that are added */
+  int clamp;                     /* 0, 1 or ADDS */
   float lo, hi;
 } F(epilogue);
 
@@ -13,7 +13,11 @@ INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const i
   F(epilogue) e = *source; /* a copy, which stores to y cannot change */
   if (e.bias)
     UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
-  if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));
+  if (e.clamp == ADDS) {
+    UNROLL(i, m, const float *addend = e.relu_mask + out[i];
+           UNROLL(j, n, sums[i][j] += F(load)(addend + unit[j])));
+    e.relu_mask = 0;
+  } else if (e.clamp) UNROLL(i, m, UNROLL(j, n, sums[i][j] = F(clamp)(sums[i][j], e.lo, e.hi)));
   if (e.relu_mask)
     UNROLL(i, m, const float *mask = e.relu_mask + out[i]; UNROLL(
                j, n, sums[i][j] = F(relu_masked)(sums[i][j], F(load)(mask + unit[j]), e.lo, e.hi)));

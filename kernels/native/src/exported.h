@@ -4,7 +4,8 @@
 
 /* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors;
    native/convolution.py defines the size of scratch, and of both for walks in tiles. The
-   gradient is added to what dw holds if *adds. Bias, relu_mask, panel, db and adds may be null. */
+   gradient is added to what dw holds if *adds. Bias, relu_mask, panel, db and adds may be null. For
+   the clamp ADDS, relu_mask is added to y, which may be the same memory if O is whole vectors. */
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,

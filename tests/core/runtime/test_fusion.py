@@ -1,10 +1,15 @@
 """Calls that are merged when they are bound give the bits that they give one by one."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from support.networks import ArrayData
 from support.paths import GOLDEN, MODELS
 
+import odt
+from odt.core.export.model_builder import ModelBuilder
 from odt.core.formats.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime import fuse_calls as fusion
@@ -75,3 +80,43 @@ def test_ten_steps_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
     np.testing.assert_allclose(losses[1][0], losses[0][0], rtol=1e-5)
     assert np.linalg.norm(moves[1] - moves[0]) < 0.05 * np.linalg.norm(moves[0])
+
+
+@pytest.mark.parametrize("kernels", library.instruction_sets())
+def test_products_add_to_other_values(
+    kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers add to the results of others, forward and backward; 24 units fill no vectors."""
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    merged = fusion.merged
+    for units, expected in ((32, 7), (24, 0)):
+        built = ModelBuilder("circle", seed=2)
+        x = built.add_input((1, 30, units))
+        for k in range(4):
+            weights = [built.add_weight((units, units), units, f"{k}{n}") for n in "ab"]
+            layers = [
+                built.add_operator("FULLY_CONNECTED", [x, w], (1, 30, units), keep_num_dims=True)
+                for w in weights
+            ]
+            x = built.add_operator("ADD", layers, (1, 30, units))
+        path = tmp_path / f"{units}.circle"
+        built.write(path, built.add_operator("TANH", [x], (1, 30, units)))
+        results = []
+        for fuse in (True, False):
+            found: list[int] = []
+
+            def choose(*arguments: Any, fuse: bool = fuse, found: list[int] = found) -> object:
+                pairs = merged(*arguments) if fuse else {}
+                found.append(sum("addend" in extra for _, extra in pairs.values()))
+                return pairs
+
+            monkeypatch.setattr(program, "merged", choose)
+            options: dict[str, Any] = {"loss": "mean_squared_error", "batch_size": 2}
+            with odt.Trainer(path, **options) as trainer:
+                values = np.random.default_rng(3).normal(size=(2, 30, units)).astype(np.float32)
+                for _ in range(3):
+                    trainer.train_on_batch(values, values)
+                trained = [a.tobytes() for a in trainer.weights.values()]
+                results.append((trained, trainer.predict(values).tobytes()))
+            assert max(found) == (expected if fuse else 0)
+        assert results[0] == results[1]
