@@ -7,13 +7,13 @@ import numpy as np
 
 from odt.kernels.native import dense, stored_products
 from odt.kernels.native.binding import bind, in_order
-from odt.kernels.native.convolution import UNITS, correlate, panel_workspace
+from odt.kernels.native.convolution import PANEL, UNITS, correlate, panel_workspace
 from odt.kernels.native.elementwise import COLUMN_SUMS, call
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.stored_products import can_pack
 from odt.kernels.native.stored_weights import can_decode_units, decode_units
 from odt.kernels.native.window_walk import units_of
-from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import PACKED, Array, Compiled, Specs, TensorSpec
 
 BLOCK = 2**20  # values of weights that are decoded at a time, unless UNITS have more
 ALWAYS = np.ones(1, np.int64)  # whether the gradient of a chunk is added to those before
@@ -26,10 +26,11 @@ def logits(attrs: Any, s: Specs) -> TensorSpec:
     return TensorSpec((min(attrs.rows, s["x"].size // depth), units), s["x"].dtype)
 
 
-def block_units(attrs: Any) -> int:
-    """Returns the units whose weights are decoded at a time."""
+def block_units(attrs: Any, w: TensorSpec) -> int:
+    """Returns the units whose weights are decoded at a time: fewer if they are packed, too."""
     units, depth = attrs.shape
-    return int(min(units, max(BLOCK // depth // UNITS, 1) * UNITS))
+    most = min(BLOCK, PANEL) if can_pack(attrs, w) else BLOCK
+    return int(min(units, max(most // depth // UNITS, 1) * UNITS))
 
 
 def scales(s: Specs) -> Specs:
@@ -53,10 +54,10 @@ def workspace(attrs: Any, s: Specs) -> Specs:
     if attrs.decoder is None:
         specs |= dense.forward_workspace(None, chunk)
     else:
-        units, depth = block_units(attrs), w.shape[1]
+        units, depth = block_units(attrs, s["w"]), w.shape[1]
         specs |= panel_workspace(depth, units)
         specs["block"] = TensorSpec((units, depth), FLOAT)
-        if "dx" in s and units < w.shape[0]:
+        if "dx" in s and units < w.shape[0] and not dense.back_adds(None, chunk):
             specs["addend"] = chunk["x"]
     if "dx" in s:
         back = dense.back_workspace(None, chunk)
@@ -151,17 +152,29 @@ def _decoded_back(
     block: Array,
     addend: Array | None,
 ) -> list[Callable[[], None]]:
-    """Returns the calls that compute dx from weights that are decoded block by block."""
+    """Returns the calls that compute dx from weights that are decoded block by block.
+
+    Each block but the first is added to those before: in the epilogue of its product, or from
+    `addend` if vectors of the depth would overlap.
+    """
     units, depth = attrs.shape
+    packs = can_pack(attrs, TensorSpec(w.shape, w.dtype))
     calls: list[Callable[[], None]] = []
     for at in range(0, units, len(block)):
         real = block[: units - at]
         back = dense.walk(
             len(dy), len(real), depth, stride=units, depth_stride=depth, unit_stride=1
         )
+        of_units = dy.reshape(-1, copy=False)[at:]
         to = dx if not at or addend is None else addend[: len(dx)]
-        calls.append(decode_units(attrs.decoder, w, real, at, units))
-        calls.append(correlate(dy.reshape(-1, copy=False)[at:], real, to, panel, back))
+        adds = dx if at and addend is None else None
+        if packs:
+            here = slice(at, at + len(real))
+            calls.append(stored_products.packing(attrs, w, real, here, slice(0, depth)))
+            calls.append(correlate(of_units, w, to, real, back, packing=PACKED, addend=adds))
+        else:
+            calls.append(decode_units(attrs.decoder, w, real, at, units))
+            calls.append(correlate(of_units, real, to, panel, back, addend=adds))
         if to is not dx:
             calls.append(call("add", dx, (dx, to), -INFINITY, INFINITY))
     return calls
