@@ -7,8 +7,9 @@ numbers, words and the values of lists and mappings are checked by the code that
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -103,6 +104,12 @@ def is_mapping(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
+def is_list_of(item: Kind, value: Any) -> bool:
+    """Whether a value is a list, or another sequence, of values of a kind."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return is_list and all(any(fits(each) for fits in item.tests) for each in value)
+
+
 ANY = Kind("given", (anything,), optional=True)
 # Type of an argument → what a value is, in words, and its test.
 RULES: dict[Any, tuple[str, Test]] = {
@@ -123,16 +130,26 @@ def _kind(annotation: Any) -> Kind:
     """Returns the kind of an argument with an annotation."""
     is_union = get_origin(annotation) in (Union, UnionType)
     members = get_args(annotation) if is_union else (annotation,)
-    types = [get_origin(member) or member for member in members if member is not NoneType]
+    types = [_type(member) for member in members if member is not NoneType]
     if os.PathLike in types:
         types.remove(str)
     if Any in types or isinstance(annotation, str):
         return ANY
     is_exact = len(members) == 1 or os.PathLike in types
     rules = dict(RULES.get(kind) or _of_class(kind, is_exact) for kind in types)
+    for item in (get_args(m)[0] for m in members if get_origin(m) is Sequence):
+        if any(get_origin(kind) is os.PathLike for kind in get_args(item)):
+            del rules["a list"]
+            rules["a list of paths"] = partial(is_list_of, _kind(item))
     return Kind(
         " or ".join(rules), tuple(rules.values()), NoneType in members, switch=types == [bool]
     )
+
+
+def _type(member: Any) -> Any:
+    """Returns the type of a member of a union; literals are text, whose words functions list."""
+    origin = get_origin(member) or member
+    return str if origin is Literal else origin
 
 
 def _of_class(kind: Any, is_exact: bool) -> tuple[str, Test]:

@@ -306,6 +306,18 @@ TYPES: dict[str, tuple[Callable[[odt.Trainer], object], str]] = {
         lambda t: odt.predict(t.model, X, progress="bar"),  # type: ignore[arg-type]
         "`progress=`: must be a function, but got 'bar'",
     ),
+    "numbers for folders": (
+        lambda t: odt.compare_runs([1]),  # type: ignore[list-item]
+        "`folders=`: must be a path or a list of paths, but got list",
+    ),
+    "one path for a list": (
+        lambda t: odt.join(MODEL, "part.circle", "joined.circle"),
+        "`parts=`: must be a list of paths, but got 'part.circle'",
+    ),
+    "an array for a word": (
+        lambda t: odt.new_model("mlp", input_shape=(4,), outputs=2, activation=X),  # type: ignore[arg-type]
+        "`activation=`: must be a text, but got ndarray",
+    ),
     "an object for a text": (
         lambda t: odt.EarlyStopping(object()),  # type: ignore[arg-type]
         "`monitor=`: must be a text, but got object",

@@ -131,6 +131,8 @@ class Client:
 def _check_samples(samples: Sequence[int], count: int) -> None:
     """Raises OptionError unless these are numbers of `count` samples, at least one."""
     numbers = np.asarray(samples)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise OptionError("samples", "must be a list of whole numbers", type(samples).__name__)
     if not numbers.size or numbers.min() < 0 or numbers.max() >= count:
         got = f"{numbers.min()} to {numbers.max()}" if numbers.size else "none"
         raise OptionError("samples", f"must be one or more numbers from 0 to {count - 1}", got)
