@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.native.structs import STRUCTS
+from odt.kernels.native.structs import STRUCTS, VOLUME_FIELDS
 from odt.kernels.rows.opdef import Array
 
 WORDS_OF_A_LINE = 8
@@ -16,6 +16,8 @@ LISTS = {
     "row_weights": "taps_h",
     "col_taps": "taps_w",
     "col_weights": "taps_w",
+    "plane_taps": "taps_d",
+    "plane_weights": "taps_d",
 }
 
 
@@ -51,7 +53,13 @@ class Declarations:
         lines: the declarations.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, volumes: bool = True) -> None:
+        """Makes no declarations yet.
+
+        Args:
+            volumes: whether the program reads windows of volumes; else it has no fields for them.
+        """
+        self._left_out = frozenset() if volumes else frozenset(name for name, _ in VOLUME_FIELDS)
         self.lines: list[str] = []
         self._names: dict[object, str] = {}
 
@@ -65,6 +73,8 @@ class Declarations:
     def _fields(self, struct: ctypes.Structure) -> str:
         values = []
         for name, *_ in struct._fields_:
+            if name in self._left_out:
+                continue
             value = getattr(struct, name)
             if name in LISTS:
                 values.append(self._list(ctypes.string_at(value, 8 * getattr(struct, LISTS[name]))))

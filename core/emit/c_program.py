@@ -212,7 +212,7 @@ def source(program: StepProgram, name: str, image: ModelImage | None) -> Source:
         name: prefix of the functions, a C identifier.
         image: the model file, for the function that exports; None for none.
     """
-    declarations = Declarations()
+    declarations = Declarations(volumes=program.reads_volumes)
     weights, model = DataBlock(f"{name}_constants"), DataBlock(f"{name}_file")
     calls = CallWriter(program, name, declarations, weights)
     functions = [

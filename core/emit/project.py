@@ -84,7 +84,7 @@ def project(
     blocks = {f"{name}_{word}": block for word, block in constants.items()}
     data = {file: block.files(f"{file}.bin") for file, block in blocks.items()}
     included = {f"{file}.bin": each.binary for file, each in data.items() if each.binary}
-    kernels = kernel_files(program.kernels, name)
+    kernels = kernel_files(program.kernels, name, volumes=program.reads_volumes)
     sources = [f"{file}.c" for file in (name, *data)]
     sources += [f"kernels/{file}" for file in kernels if file.endswith(".c")]
     manifest: dict[str, object] = {"odt": version, "name": name, "target": target}

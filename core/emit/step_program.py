@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from odt.core.emit.batch_sizes import grouped
+from odt.core.emit.batch_sizes import LinearStruct, grouped
 from odt.core.emit.refusals import check_step
 from odt.core.planning.computation import Computation
 from odt.core.planning.plan import Plan
@@ -22,8 +22,10 @@ from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
 from odt.kernels.native.regions import Place, Regions, address
+from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.table import Row, Table
 from odt.kernels.native.updates import RowSums
+from odt.kernels.native.window_walk import reads_volumes
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import LABELS
 from odt.kernels.rows.opdef import Array, TensorSpec
@@ -148,13 +150,23 @@ class StepProgram:
     @property
     def kernels(self) -> frozenset[str]:
         """Names of the kernels that it calls."""
+        return frozenset(row.name for row in self._rows)
+
+    @property
+    def reads_volumes(self) -> bool:
+        """Whether a call reads windows of volumes."""
+        operands = (a for row in self._rows for a in row.operands)
+        structs = (a.struct if isinstance(a, LinearStruct) else a for a in operands)
+        return any(isinstance(a, WindowWalk) and reads_volumes(a) for a in structs)
+
+    @property
+    def _rows(self) -> tuple[Row, ...]:
         passes = *self.train, *self.evaluate, *self.predict
-        rows = (
+        return (
             *self.before,
             *self.after,
             *(row for p in passes for row in (*p.forward, *p.backward)),
         )
-        return frozenset(row.name for row in rows)
 
 
 def step_program(trainer: Trainer, path: str) -> StepProgram:

@@ -16,6 +16,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import convolution
 from odt.kernels.geometry.conv_geometry import VolumeAttrs, back_geometry, conv_attrs, geometry
+from odt.kernels.geometry.window import Axis
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
 
@@ -73,11 +74,15 @@ def check(s: Specs, *, channels: int, units: int) -> None:
         raise ShapeError(f"b must be {(w.shape[units],)} {w.dtype}, but got {s['b']}")
 
 
-def lengths(attrs: VolumeAttrs, x: TensorSpec, w: TensorSpec) -> tuple[int, int, int]:
+def axes(attrs: VolumeAttrs, x: TensorSpec, w: TensorSpec) -> tuple[Axis, Axis, Axis]:
+    """Returns the geometry of depth, height and width."""
+    h, v = attrs.axes(_images(x, x.shape[0]), _filters(w))
+    return attrs.depth(x, w), h, v
+
+
+def lengths(attrs: VolumeAttrs, x: TensorSpec, w: TensorSpec) -> tuple[int, ...]:
     """Returns depth, height and width of y."""
-    images, filters = _images(x, x.shape[0]), _filters(w)
-    h, v = attrs.axes(images, filters)
-    return attrs.depth(x, w).out, h.out, v.out
+    return tuple(a.out for a in axes(attrs, x, w))
 
 
 def spans(

@@ -127,7 +127,8 @@ def correlate(
     """
     mask_input, epilogue = epilogue_of(clamp, relu_mask, packing, addend)
     name, scratch = ("correlate", ()) if rounded is None else ("correlate_bf16", (rounded,))
-    lanes, depth = limit("MAX_LANES"), max(walk.taps_h * walk.taps_w * walk.depth, 1)
+    lanes = limit("MAX_LANES")
+    depth = max(walk.taps_d * walk.taps_h * walk.taps_w * walk.depth, 1)
     if rounded is not None:
         depth = pairs(depth)
     most = walk.units if panel is None else panel.size // depth // lanes * lanes

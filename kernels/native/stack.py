@@ -9,7 +9,7 @@ STACK = MappingProxyType(
         "attention.c": 1792,
         "batch_matmul.c": 1408,
         "bitmask.c": 768,
-        "convolution.c": 3328,
+        "convolution.c": 3416,
         "dense.c": 576,
         "depthwise.c": 3584,
         "elementwise.c": 3584,

@@ -14,6 +14,13 @@ def _integers(*names: str) -> list[tuple[str, Any]]:
     return [(name, c_int64) for name in names]
 
 
+VOLUME_FIELDS = (  # of walks, which programs without volumes leave out
+    *_integers("planes", "planes_out", "plane_stride", "start_d", "stride_d", "out_plane"),
+    ("taps_d", c_int64),
+    *((name, c_void_p) for name in ("plane_taps", "plane_weights")),
+)
+
+
 class WindowWalk(ctypes.Structure):
     lists: Any  # the memory that the pointers point to
 
@@ -26,6 +33,7 @@ class WindowWalk(ctypes.Structure):
         *_integers("depth_stride", "unit_stride"),
         *_integers("taps_h", "taps_w", "tiled"),
         *((name, c_void_p) for name in ("row_taps", "row_weights", "col_taps", "col_weights")),
+        *VOLUME_FIELDS,
     ]
 
 

@@ -11,35 +11,48 @@ from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.rows.opdef import Array
 
+Taps = tuple[tuple[int, int], ...]
+# Fields of images, which are volumes of one plane.
+ONE_PLANE = {"planes": 1, "planes_out": 1, "stride_d": 1}
+
 
 def window_walk(
-    row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
+    row_taps: Sequence[tuple[int, int]],
+    col_taps: Sequence[tuple[int, int]],
+    plane_taps: Sequence[tuple[int, int]] = ((0, 0),),
+    /,
+    **sizes: int,
 ) -> WindowWalk:
     """Returns the struct, from sizes and, for each tap, the offsets of input and weights.
 
     It holds no addresses of arrays: programs and layers of the same geometry share it.
     """
-    return _window_walk(tuple(row_taps), tuple(col_taps), **sizes)
+    return _window_walk(tuple(row_taps), tuple(col_taps), tuple(plane_taps), **sizes)
 
 
 @lru_cache(maxsize=1024)
-def _window_walk(
-    row_taps: tuple[tuple[int, int], ...], col_taps: tuple[tuple[int, int], ...], **sizes: int
-) -> WindowWalk:
+def _window_walk(row_taps: Taps, col_taps: Taps, plane_taps: Taps, **sizes: int) -> WindowWalk:
     lists = [
         (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
-        for taps in (row_taps, col_taps)
+        for taps in (row_taps, col_taps, plane_taps)
         for k in (0, 1)
     ]
-    names = ("row_taps", "row_weights", "col_taps", "col_weights")
+    axes = ("row", "col", "plane")
+    names = [f"{axis}_{of}" for axis in axes for of in ("taps", "weights")]
     walk = WindowWalk(
         taps_h=len(row_taps),
         taps_w=len(col_taps),
-        **sizes,
+        taps_d=len(plane_taps),
+        **ONE_PLANE | sizes,
         **dict(zip(names, map(ctypes.addressof, lists), strict=True)),
     )
     walk.lists = lists
     return walk
+
+
+def reads_volumes(walk: WindowWalk) -> bool:
+    """Whether windows have several planes, or one that may be outside."""
+    return (walk.planes, walk.planes_out, walk.taps_d, walk.start_d) != (1, 1, 1, 0)
 
 
 def changed(walk: WindowWalk, **fields: int) -> WindowWalk:

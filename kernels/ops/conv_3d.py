@@ -86,7 +86,9 @@ OP = OpDef(
         writes=("y",),
         workspace=workspace,
         prepare=reading,
-        compiled=compiled.compiled_form(compiled.correlate, compiled.correlate_scratch, reading),
+        compiled=compiled.compiled_form(
+            compiled.correlate, compiled.correlate_scratch, takes="clamp", packed=compiled.packed
+        ),
     ),
     grads={
         "x": Kernel(
@@ -95,7 +97,9 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_workspace,
             prepare=spreading,
-            compiled=compiled.compiled_form(compiled.spread, compiled.spread_scratch, spreading),
+            compiled=compiled.compiled_form(
+                compiled.spread, compiled.spread_scratch, takes="relu_mask"
+            ),
         ),
         "w": Kernel(
             grad_w,
@@ -103,7 +107,9 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_workspace,
             prepare=reading,
-            compiled=compiled.compiled_form(compiled.filter_sums, compiled.filter_scratch, reading),
+            compiled=compiled.compiled_form(
+                compiled.filter_sums, compiled.filter_scratch, takes="bias_gradient"
+            ),
         ),
         "b": GRAD_B,
     },

@@ -117,7 +117,7 @@ OP = OpDef(
         workspace=workspace,
         prepare=spreading,
         compiled=compiled.compiled_form(
-            compiled.spread, compiled.spread_scratch, spreading, x="dy", y="dx"
+            compiled.spread, compiled.spread_scratch, takes="clamp", x="dy", y="dx"
         ),
     ),
     grads={
@@ -128,7 +128,7 @@ OP = OpDef(
             workspace=filter_workspace,
             prepare=reading,
             compiled=compiled.compiled_form(
-                compiled.filter_sums, compiled.filter_scratch, reading, dy="x", x="dy"
+                compiled.filter_sums, compiled.filter_scratch, dy="x", x="dy"
             ),
         ),
         "x": Kernel(
@@ -138,7 +138,7 @@ OP = OpDef(
             workspace=back_workspace,
             prepare=reading,
             compiled=compiled.compiled_form(
-                compiled.correlate, compiled.correlate_scratch, reading, dy="x", dx="y"
+                compiled.correlate, compiled.correlate_scratch, takes="relu_mask", dy="x", dx="y"
             ),
         ),
         "b": GRAD_B,

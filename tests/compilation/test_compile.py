@@ -4,7 +4,7 @@ import ctypes
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,20 @@ def test_rows_of_tables_train_to_the_bits_of_the_base_kernels(
     assert "rows of the gradient of table" in (tmp_path / "c/table.c").read_text()
 
 
+def test_volumes_train_to_the_bits_of_the_base_kernels(tmp_path: Path) -> None:
+    builder = ModelBuilder("tflite")
+    y = builder.add_input((1, 3, 5, 4, 2))
+    for units, shape in ((3, (1, 2, 3, 4, 3)), (4, (1, 1, 2, 4, 4))):
+        filters = builder.add_weight((3, 2, 3, units - 1, units), 36, f"filters of {units}")
+        bias = builder.add_constant(np.zeros(units, np.float32), f"bias of {units}")
+        y = builder.add_operator(
+            "CONV_3D", (y, filters, bias), shape, stride_d=2, stride_h=2, stride_w=1
+        )
+    path = tmp_path / "video.tflite"
+    builder.write(path, y)
+    check_bits(path, {"generic": None}, tmp_path, loss="mean_squared_error", optimizer=odt.SGD(0.1))
+
+
 def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(
     kernel_objects: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -161,7 +175,7 @@ def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(
 
 def check_bits(
     path: Path,
-    kernel_objects: dict[str, Path],
+    kernel_objects: Mapping[str, Path | None],
     tmp_path: Path,
     target: str = "generic",
     *,

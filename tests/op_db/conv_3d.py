@@ -42,7 +42,10 @@ INFO = OpInfo(
         made("taps around the images", (1, 2, 3, 2, 1), (2, 2, 2, 1, 2), dilated(5, 1, 1), True),
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), {}, bias=True),
-    also_large=(made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),),
+    also_large=(
+        made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),
+        made("strides", (2, 8, 25, 20, 34), (3, 2, 3, 34, 18), steps(2, 2, 1), bias=True),
+    ),
     refusals=(
         Refusal("one C", {**VOLUME, "w": (2, 3, 3, 1, 3)}),
         Refusal("not empty", {**VOLUME, "w": (2, 3, 3, 2, 0)}),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.emit.project import flags
-from support.c_programs import kernel_sources, shared_kernels
+from support.c_programs import NO_VOLUMES, kernel_sources, shared_kernels
 
 STRICT = ("-Wall", "-Wextra", "-Werror")
 ZIG = (sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined")
@@ -87,7 +87,11 @@ def kernels_by(compiler: str) -> Sequence[Path]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     words = COMPILERS[compiler].command
     with ThreadPoolExecutor() as threads:
-        return [*threads.map(lambda source: compiled(source, words, folder), kernel_sources())]
+        return [
+            *threads.map(
+                lambda source: compiled(source, words, folder, NO_VOLUMES), kernel_sources()
+            )
+        ]
 
 
 def compiled(source: Path, compiler: Sequence[str], folder: Path, *options: str) -> Path:

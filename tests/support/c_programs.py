@@ -85,6 +85,9 @@ def shared_kernels(manifest: Mapping[str, Any]) -> list[str]:
     return [f"-D{manifest['name']}_{k}_base={k}_base" for k in manifest["kernels"]]
 
 
+NO_VOLUMES = "-DHAS_VOLUMES=0"  # as in the kernels of programs without volumes
+
+
 def kernel_sources() -> list[Path]:
     """Returns the C files of all kernels."""
     others = {"module.c", "team.c", "mapped_files.c", "instruction_sets.c"}

@@ -1,4 +1,4 @@
-"""A fixture of `pytest_plugins`: objects of all kernels, compiled once for all tests."""
+"""A fixture of `pytest_plugins`: objects of all kernels, without volumes, compiled once for all."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odt.core.emit.project import flags
-from support.c_programs import TARGETS, compile_objects, kernel_sources
+from support.c_programs import NO_VOLUMES, TARGETS, compile_objects, kernel_sources
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +30,5 @@ def kernel_objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def _compile_kernels(target: str, folder: Path) -> None:
     """Makes the folder, with the objects of all kernels, or nothing if the compiler fails."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as partial:
-        compile_objects(kernel_sources(), flags(target), Path(partial))
+        compile_objects(kernel_sources(), (*flags(target), NO_VOLUMES), Path(partial))
         shutil.copytree(partial, folder)

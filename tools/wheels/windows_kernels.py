@@ -24,6 +24,7 @@ ARGUMENTS = 20  # the most that a kernel has
 # Pointer of a WindowWalk → its field with the number of elements.
 POINTERS = {
     "row_taps": "taps_h", "row_weights": "taps_h", "col_taps": "taps_w", "col_weights": "taps_w",
+    "plane_taps": "taps_d", "plane_weights": "taps_d",
 }  # fmt: skip
 
 

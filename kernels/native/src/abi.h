@@ -46,6 +46,10 @@
 #define TILE_BYTES 32768 /* of gathered windows of bytes; windows are at most so long */
 #endif
 
+#ifndef HAS_VOLUMES
+#define HAS_VOLUMES 1 /* images may be volumes; C programs without have 0, for less code */
+#endif
+
 /* Other limits. */
 #define MAX_NR 3 /* vectors of a register tile */
 #define BAND 256 /* results of a band of windows, unless an image row has more */
@@ -71,7 +75,10 @@
 /* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
    start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions
    outside height × width are the border. The weights of tap (a, b) begin at row_weights[a] +
-   col_weights[b]. Strides are in floats. */
+   col_weights[b]. Strides are in floats.
+
+   Images may be volumes of several planes, along which windows have taps, too: only the kernels of
+   convolution.c read these. */
 typedef struct {
   int64_t images, rows, cols, depth, units;
   int64_t image_stride, row_stride, col_stride;
@@ -82,6 +89,11 @@ typedef struct {
   int64_t taps_h, taps_w;
   int64_t tiled; /* whether winograd.h computes tiles of 2×2 results */
   const int64_t *row_taps, *row_weights, *col_taps, *col_weights; /* (taps_h), (taps_w) */
+#if HAS_VOLUMES
+  int64_t planes, planes_out; /* of an image, and of its results */
+  int64_t plane_stride, start_d, stride_d, out_plane, taps_d;
+  const int64_t *plane_taps, *plane_weights; /* (taps_d) */
+#endif
 } window_walk;
 
 /* Arrays that are broadcast to one shape: the strides of broadcast axes are 0. Strides are in

@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "loops.h"
+#define WALKS_VOLUMES HAS_VOLUMES
 #include "window_blocks.h"
+
+#define TAPS_D(g) OF_VOLUME((g)->taps_d, 1)
 
 #define WIDE_BAND 1024 /* results of a band: borders of many rows together fill tiles */
 
@@ -20,23 +23,26 @@ typedef struct {
 } result_tile;
 
 static inline int64_t tile_count(const window_walk *g) {
-  return g->images * ((g->rows + 1) / 2) * ((g->cols + 1) / 2);
+  return image_count(g) * ((g->rows + 1) / 2) * ((g->cols + 1) / 2);
 }
 
-static void list_tiles(const window_walk *g, const float *x, const float *zeros, int64_t first,
-                       int64_t count, result_tile *t) {
+/* Lists tiles of results, and their inputs in the planes of a tap: zeros if these are outside. */
+static void list_tiles(const window_walk *g, const float *x, const float *zeros, int64_t tap,
+                       int64_t first, int64_t count, result_tile *t) {
   int64_t wide = (g->cols + 1) / 2, tall = (g->rows + 1) / 2;
   for (int64_t k = first; k < first + count; k++, t++) {
     int64_t image = k / wide / tall, row = k / wide % tall * 2, col = k % wide * 2;
     int64_t down = row + 1 < g->rows ? g->out_row : 0, right = col + 1 < g->cols ? g->out_col : 0,
-            at = g->out_start + image * g->out_image + row * g->out_row + col * g->out_col;
+            at = image_offset(g, image) + row * g->out_row + col * g->out_col;
+    int64_t plane = plane_read(g, image, tap);
+    int reads = OF_VOLUME(plane >= 0 && plane < g->planes, !plane);
+    const float *from = x + plane_offset(g, image, tap);
     t->out[3] = at, t->out[2] = at + right, t->out[1] = at + down;
     t->out[0] = right && down ? at + down + right : at;
     for (int p = 0; p < POINTS; p++) {
       int64_t h = g->start_h + row + p / 4, w = g->start_w + col + p % 4;
-      int inside = h >= 0 && h < g->height && w >= 0 && w < g->width;
-      t->from[p] =
-          inside ? x + image * g->image_stride + h * g->row_stride + w * g->col_stride : zeros;
+      int inside = reads && h >= 0 && h < g->height && w >= 0 && w < g->width;
+      t->from[p] = inside ? from + h * g->row_stride + w * g->col_stride : zeros;
     }
   }
 }

@@ -53,12 +53,13 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
                               const F(epilogue) * e) {
   F(tile) sums;
   F(tile_clear)(sums, m, n);
-  for (int64_t a = 0; a < t->rows; a++)
-    for (int64_t b = 0; b < t->cols; b++) {
-      const float *x[MAX_MR];
-      UNROLL(i, m, x[i] = in[i] + (a * t->x_row + b * t->x_col));
-      F(tile_add_products)(sums, x, t->depth, w + a * t->w_row + b * t->w_col, w_step, at, m, n);
-    }
+  for (int64_t p = 0; p < PLANES(t); p++)
+    for (int64_t a = 0; a < t->rows; a++)
+      for (int64_t b = 0; b < t->cols; b++) {
+        const float *x[MAX_MR];
+        UNROLL(i, m, x[i] = in[i] + x_offset(t, p, a, b));
+        F(tile_add_products)(sums, x, t->depth, w + w_offset(t, p, a, b), w_step, at, m, n);
+      }
   if (n == 1 && lanes < LANES) { /* fewer units than lanes */
     F(vec) result[MAX_MR];
     UNROLL(i, m, result[i] = sums[i][0]);
@@ -196,7 +197,7 @@ static void F(correlate_dots)(const tap_loops *t, const float *const *in, const 
    in the order of the taps: those of a transposed convolution are in reverse. */
 static LEAF int F(uses_dots)(const window_walk *g) {
   return pitch(g->col_weights, g->taps_w) >= 0 && pitch(g->row_weights, g->taps_h) >= 0 &&
-         g->units <= 3 && g->depth_stride == 1 && g->depth >= LANES &&
+         TAPS_D(g) == 1 && g->units <= 3 && g->depth_stride == 1 && g->depth >= LANES &&
          g->taps_w * g->depth >= 4 * LANES && g->unit_stride == g->taps_h * g->taps_w * g->depth;
 }
 
@@ -221,30 +222,40 @@ static inline void F(weight_points)(float *panel, int64_t depth) {
   }
 }
 
-/* Packs a part of the weights as (vector, tap, depth, LANES): units of a vector side by side. */
+/* Packs the weights of a tap and a vector of units as (depth, LANES). */
+INLINE void F(pack_tap)(const window_walk *g, const float *from, int64_t lanes, float *panel) {
+  if (g->depth_stride == 1 && lanes == LANES && g->depth >= LANES) {
+    F(pack_rows)(from, g->unit_stride, g->depth, panel, LANES);
+    return;
+  }
+  for (int64_t k = 0; k < g->depth; k++, from += g->depth_stride)
+    if (g->unit_stride == 1 && lanes == LANES) F(store)(panel + k * LANES, F(load)(from));
+    else
+      for (int64_t l = 0; l < LANES; l++)
+        panel[k * LANES + l] = l < lanes ? from[l * g->unit_stride] : 0;
+}
+
+/* Packs a part of the weights as (vector, tap, depth, LANES): units of a vector side by side. For
+   tiles of 2×2 results, the planes of a tap are one depth. */
 static void F(pack_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
   int64_t vectors = (g->units + LANES - 1) / LANES, lanes = g->units < LANES ? g->units : LANES;
   int64_t begin = chunk_begin(vectors, part, parts), end = chunk_begin(vectors, part + 1, parts);
-  float *unit = c->panel + begin * c->points * g->depth * LANES;
-  for (int64_t j = begin; j < end; j++, unit += c->points * g->depth * LANES) {
-    float *panel = unit;
+  int64_t size = g->depth * LANES;
+  float *unit = c->panel + begin * c->points * size;
+  for (int64_t j = begin; j < end; j++, unit += c->points * size) {
     int64_t first = lanes < LANES ? 0 : F(vector_start)(j, g->units);
-    for (int64_t a = 0; a < g->taps_h; a++)
-      for (int64_t b = 0; b < g->taps_w; b++, panel += g->depth * LANES) {
-        const float *from = c->w + g->row_weights[a] + g->col_weights[b] + first * g->unit_stride;
-        if (g->depth_stride == 1 && lanes == LANES && g->depth >= LANES) {
-          F(pack_rows)(from, g->unit_stride, g->depth, panel, LANES);
-          continue;
+    float *panel = unit;
+    for (int64_t p = 0; p < TAPS_D(g); p++)
+      for (int64_t a = 0; a < g->taps_h; a++)
+        for (int64_t b = 0; b < g->taps_w; b++, panel += size) {
+          const float *from = c->w + OF_VOLUME(g->plane_weights[p], 0) + g->row_weights[a] +
+                              g->col_weights[b] + first * g->unit_stride;
+          int64_t point = (a * g->taps_w + b) * TAPS_D(g) + p;
+          F(pack_tap)(g, from, lanes, IN_TILES(g) ? unit + point * size : panel);
         }
-        for (int64_t k = 0; k < g->depth; k++, from += g->depth_stride)
-          if (g->unit_stride == 1 && lanes == LANES) F(store)(panel + k * LANES, F(load)(from));
-          else
-            for (int64_t l = 0; l < LANES; l++)
-              panel[k * LANES + l] = l < lanes ? from[l * g->unit_stride] : 0;
-      }
-    if (IN_TILES(g)) F(weight_points)(unit, g->depth);
+    if (IN_TILES(g)) F(weight_points)(unit, TAPS_D(g) * g->depth);
   }
 }
 
@@ -284,7 +295,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       n = F(vector_group)(end_at - j);
       UNROLL(i, NR, unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
-             at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i]);
+             at[i] = packed ? (j + i) * tap_count(g) * g->depth * LANES : unit[i]);
 #if FASTER_FORMS
       if (listed && n < 3) {
         (n == 1 ? F(correlate_listed1) : F(correlate_listed2))(&list, in, w, at, c->y, out, unit,
@@ -314,7 +325,7 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
   }
 #endif
   if (F(uses_dots)(g)) panel = 0;
-  int64_t points = IN_TILES(g) ? POINTS : g->taps_h * g->taps_w,
+  int64_t points = IN_TILES(g) ? POINTS * TAPS_D(g) : tap_count(g),
           results = IN_TILES(g) ? tile_count(g) : result_count(g);
   int ready = packing == PACKED;
   F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}, points, ready};
@@ -337,14 +348,14 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
   }
 #endif
   F(filter_job) c = {dy, x, dw, db, scratch, g, adds && *adds};
-  int64_t size = g->taps_h * g->taps_w * g->depth, by_taps = g->depth < LANES;
+  int64_t size = tap_count(g) * g->depth, by_taps = g->depth < LANES;
   int64_t most = by_taps ? size / TAP_ROWS : F(filter_groups)(g);
   int parts = parallel_parts((result_count(g) * PRODUCT / LANES + WEIGHT) * size * g->units);
   if (IN_TILES(g)) most = PANEL_PARTS;
   if (most < parts) parts = most > 1 ? (int)most : 1;
   if (db) memset(db, 0, sizeof(float) * g->units);
   if (IN_TILES(g)) {
-    memset(scratch, 0, sizeof(float) * (g->depth + g->units));
+    memset(scratch, 0, sizeof(float) * (TAPS_D(g) * g->depth + g->units));
     parallel_for(F(filter_points_part), &c, parts);
     parallel_for(F(filter_end_part), &c, parallel_parts(size * g->units * 2 * WEIGHT));
     return;

@@ -151,29 +151,31 @@ static void F(add_bias_band)(const F(filter_job) * c, const walk_cursor *at, int
    depth fills several vectors and the taps of a row need not be merged. */
 static int F(walks_by_tap)(const window_walk *g) { return g->depth >= 2 * LANES && g->units >= MR; }
 
-/* The values of a filter gradient are divided into groups: MR units of a row of taps, or of a tap
-   with a walk of its own. */
+/* The values of a filter gradient are divided into groups: MR units of a row of taps, in any plane,
+   or of a tap with a walk of its own. */
 static int64_t F(groups_of_units)(const window_walk *g) { return (g->units + MR - 1) / MR; }
 static int64_t F(filter_groups)(const window_walk *g) {
-  return g->taps_h * (F(walks_by_tap)(g) ? g->taps_w : 1) * F(groups_of_units)(g);
+  return TAPS_D(g) * g->taps_h * (F(walks_by_tap)(g) ? g->taps_w : 1) * F(groups_of_units)(g);
 }
 
 /* Adds the band's gradients of the taps of `g`, all or one, for a range of groups. */
 static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
                                int64_t begin, int64_t end, float *dw, int first) {
   const float *in[PIXELS];
-  int64_t out[PIXELS], step = c->g->taps_h * c->g->taps_w * c->g->depth,
-                       groups = F(groups_of_units)(g);
-  if (end <= 0 || begin >= g->taps_h * groups) return;
+  int64_t out[PIXELS], step = tap_count(c->g) * c->g->depth, groups = F(groups_of_units)(g);
+  if (end <= 0 || begin >= TAPS_D(g) * g->taps_h * groups) return;
   for (int pixels; (pixels = next_tile(g, &at, c->x, PIXELS, 0, in, out)); first = 0) {
     tap_loops t = taps_inside(g, &at, 1);
-    for (int64_t a = 0; a < t.rows; a++) {
-      int64_t before = (at.row.tap + a) * groups, from = begin > before ? (begin - before) * MR : 0,
-              to = end < before + groups ? (end - before) * MR : g->units;
-      for (int64_t b = 0; from < to && b < t.cols; b++)
-        F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, from, to, t.depth,
-                            dw + t.w_first + a * t.w_row + b * t.w_col, step, first);
-    }
+    int64_t plane = OF_VOLUME(plane_span(g, at.image).tap, 0);
+    for (int64_t p = 0; p < PLANES(&t); p++)
+      for (int64_t a = 0; a < t.rows; a++) {
+        int64_t before = ((plane + p) * g->taps_h + at.row.tap + a) * groups;
+        int64_t from = begin > before ? (begin - before) * MR : 0,
+                to = end < before + groups ? (end - before) * MR : g->units;
+        for (int64_t b = 0; from < to && b < t.cols; b++)
+          F(add_filter_tiles)(pixels, in, c->dy, out, x_offset(&t, p, a, b), from, to, t.depth,
+                              dw + t.w_first + w_offset(&t, p, a, b), step, first);
+      }
   }
 }
 
@@ -183,7 +185,7 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
 static void F(clear_filter_groups)(const F(filter_job) * c, int64_t begin, int64_t end,
                                    int64_t length) {
   const window_walk *g = c->g;
-  int64_t groups = F(groups_of_units)(g), step = g->taps_h * g->taps_w * g->depth;
+  int64_t groups = F(groups_of_units)(g), step = tap_count(g) * g->depth;
   for (int64_t o = 0; o < g->units; o++) {
     int64_t round_up = groups - 1 - o / MR;
     int64_t first = (begin + round_up) / groups, last = (end + round_up) / groups;
@@ -196,18 +198,25 @@ static void F(clear_filter_groups)(const F(filter_job) * c, int64_t begin, int64
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  int64_t groups = F(groups_of_units)(g), taps = g->taps_h * g->taps_w, step = taps * g->depth,
+  int64_t groups = F(groups_of_units)(g), taps = tap_count(g), step = taps * g->depth,
           begin = chunk_begin(F(filter_groups)(g), part, parts),
           end = chunk_begin(F(filter_groups)(g), part + 1, parts);
   int apart = F(walks_by_tap)(g), clears = !c->adds && step > g->depth, first = !c->adds && !clears;
   int64_t length = apart ? g->depth : g->taps_w * g->depth;
   window_walk one = *g;
   if (apart) one.taps_h = one.taps_w = 1;
+#if WALKS_VOLUMES
+  if (apart) one.taps_d = 1;
+#endif
   if (clears) F(clear_filter_groups)(c, begin, end, length);
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
     F(add_bias_band)(c, &at, part, parts);
     for (int64_t tap = 0; tap < (apart ? taps : 1); tap++) {
-      one.row_taps = g->row_taps + tap / g->taps_w, one.col_taps = g->col_taps + tap % g->taps_w;
+      int64_t row = tap / g->taps_w;
+#if WALKS_VOLUMES
+      one.plane_taps = g->plane_taps + row / g->taps_h, row %= g->taps_h;
+#endif
+      one.row_taps = g->row_taps + row, one.col_taps = g->col_taps + tap % g->taps_w;
       F(add_filter_band)(c, &one, band_blocks(&at), begin - tap * groups, end - tap * groups,
                          c->dw + tap * length, first);
     }
@@ -257,7 +266,7 @@ static void F(add_tap_rows)(int pixels, const float *const *in, const float *dy,
 static void F(tap_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  int64_t size = g->taps_h * g->taps_w * g->depth, begin = chunk_begin(size, part, parts),
+  int64_t size = tap_count(g) * g->depth, begin = chunk_begin(size, part, parts),
           end = chunk_begin(size, part + 1, parts);
   int64_t vectors = (g->units + LANES - 1) / LANES, step = vectors * LANES, out[PIXELS];
   int rows = vectors == 1 ? MAX_TAP_ROWS : TAP_ROWS;
@@ -276,17 +285,18 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
         copy_few(narrow + p * LANES, c->dy + out[p], (int)g->units);
         out[p] = p * LANES;
       }
-      for (int64_t a = 0; a < t.rows; a++)
-        for (int64_t b = 0; b < t.cols; b++) {
-          int64_t from = a * t.x_row + b * t.x_col, row = t.w_first + a * t.w_row + b * t.w_col;
-          for (int64_t k = 0; k < t.depth; k++, from++, row++) {
-            if (row < begin || row >= end) continue;
-            tap[count] = from, to[count++] = row * step;
-            if (count < rows) continue;
-            F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
-            count = 0;
+      for (int64_t p = 0; p < PLANES(&t); p++)
+        for (int64_t a = 0; a < t.rows; a++)
+          for (int64_t b = 0; b < t.cols; b++) {
+            int64_t from = x_offset(&t, p, a, b), row = t.w_first + w_offset(&t, p, a, b);
+            for (int64_t k = 0; k < t.depth; k++, from++, row++) {
+              if (row < begin || row >= end) continue;
+              tap[count] = from, to[count++] = row * step;
+              if (count < rows) continue;
+              F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+              count = 0;
+            }
           }
-        }
       if (count) F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
     }
   }

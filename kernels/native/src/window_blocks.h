@@ -7,6 +7,16 @@
 #include "target.h"
 #include "team.h"
 
+/* A file defines this as HAS_VOLUMES if images may be volumes of several planes for its kernels. */
+#ifndef WALKS_VOLUMES
+#define WALKS_VOLUMES 0
+#endif
+#if WALKS_VOLUMES
+#define OF_VOLUME(value, of_image) (value)
+#else
+#define OF_VOLUME(value, of_image) (of_image)
+#endif
+
 /* Results first to end along one axis, and the taps that their windows have inside the image. */
 typedef struct {
   int64_t first, end, tap, taps;
@@ -35,14 +45,56 @@ typedef struct {
   int64_t band; /* about so many results are a band: rows of one image, or whole images */
 } walk_cursor;
 
-static inline int64_t result_count(const window_walk *g) { return g->images * g->rows * g->cols; }
+/* Images of results: each plane of a volume is one. */
+static inline int64_t image_count(const window_walk *g) {
+  return g->images * OF_VOLUME(g->planes_out, 1);
+}
+static inline int64_t result_count(const window_walk *g) {
+  return image_count(g) * g->rows * g->cols;
+}
+static inline int64_t tap_count(const window_walk *g) {
+  return OF_VOLUME(g->taps_d, 1) * g->taps_h * g->taps_w;
+}
+
+/* The offset of the first result of an image. */
+static inline int64_t image_offset(const window_walk *g, int64_t image) {
+  int64_t planes = OF_VOLUME(g->planes_out, 1), plane = image % planes;
+  return g->out_start + image / planes * g->out_image + OF_VOLUME(plane * g->out_plane, plane);
+}
+
+/* The plane that a tap reads for an image of results, and its offset. */
+static inline int64_t plane_read(const window_walk *g, int64_t image, int64_t tap) {
+#if WALKS_VOLUMES
+  int64_t plane = g->start_d + image % g->planes_out * g->stride_d;
+  return g->taps_d ? plane + g->plane_taps[tap] : plane;
+#else
+  return (void)g, (void)image, (void)tap, 0;
+#endif
+}
+static inline int64_t plane_offset(const window_walk *g, int64_t image, int64_t tap) {
+#if WALKS_VOLUMES
+  return image / g->planes_out * g->image_stride + plane_read(g, image, tap) * g->plane_stride;
+#else
+  return (void)tap, image * g->image_stride;
+#endif
+}
+
+/* The span that begins with the plane of an image of results. */
+static inline window_span plane_span(const window_walk *g, int64_t image) {
+#if WALKS_VOLUMES
+  return span_from(image % g->planes_out, g->planes_out, g->start_d, g->stride_d, g->plane_taps,
+                   g->taps_d, g->planes);
+#else
+  return (void)g, (window_span){image, image + 1, 0, 1};
+#endif
+}
 
 /* Whether there are enough results for the parts. */
 #define MANY_RESULTS(g, parts) (result_count(g) >= 256 * (parts))
 
 /* Returns the iterator at the first results of a part: a range of rows, or of columns. */
 static inline walk_cursor walk_begin(const window_walk *g, int64_t band, int part, int parts) {
-  int64_t rows = g->images * g->rows;
+  int64_t rows = image_count(g) * g->rows;
   walk_cursor at = {.end_row = rows, .end_col = g->cols, .band = band};
   if (rows >= g->cols || rows >= 8 * parts)
     at.next_row = chunk_begin(rows, part, parts), at.end_row = chunk_begin(rows, part + 1, parts);
@@ -62,6 +114,9 @@ static LEAF int next_band(const window_walk *g, walk_cursor *at) {
   if (many > rows) many = rows;
   at->image = at->next_row / g->rows;
   at->images = left == g->rows && many >= left ? many / left : 1;
+  window_span plane = plane_span(g, at->image);
+  int64_t same = plane.end - plane.first; /* images of one volume, with the same taps inside */
+  if (OF_VOLUME(g->planes_out, 1) > 1 && at->images > same) at->images = same;
   at->row.end = first, at->band_end = first + (many < left ? many : left);
   at->next_row += at->images * (at->band_end - first);
   at->col.first = at->col.end = at->end_col, at->index = 0; /* no block yet */
@@ -78,7 +133,7 @@ static inline walk_cursor band_blocks(const walk_cursor *at) {
 /* The offset of the first result of the band at hand, of whole rows, and the number of results.
    Valid after next_band until the first block of the band. */
 static inline int64_t band_start(const window_walk *g, const walk_cursor *at) {
-  return at->image * g->out_image + at->row.end * g->out_row;
+  return image_offset(g, at->image) + at->row.end * g->out_row;
 }
 static inline int64_t band_count(const window_walk *g, const walk_cursor *at) {
   return at->images * (at->band_end - at->row.end) * g->cols;
@@ -112,11 +167,13 @@ static inline int next_tile(const window_walk *g, walk_cursor *at, const float *
           end = at->image + at->images;
   int64_t down = at->row.taps ? g->row_taps[at->row.tap] : 0,
           across = at->col.taps ? g->col_taps[at->col.tap] : 0;
+  int64_t plane_tap = plane_span(g, at->image).tap;
   int count = 0;
   while (count < most && image < end) {
     int64_t h = g->start_h + row * g->stride_h + down, w = g->start_w + col * g->stride_w + across;
-    const float *from = x + image * g->image_stride + h * g->row_stride + w * g->col_stride;
-    int64_t to = g->out_start + image * g->out_image + row * g->out_row + col * g->out_col;
+    const float *from =
+        x + plane_offset(g, image, plane_tap) + h * g->row_stride + w * g->col_stride;
+    int64_t to = image_offset(g, image) + row * g->out_row + col * g->out_col;
     for (; count < most && col < at->col.end; count++, col++) {
       in[count] = from, out[count] = to;
       from += g->stride_w * g->col_stride, to += g->out_col;
@@ -135,7 +192,19 @@ static inline int next_tile(const window_walk *g, walk_cursor *at, const float *
    and in the weights are one tap of more depth. */
 typedef struct {
   int64_t rows, cols, depth, x_row, x_col, w_first, w_row, w_col;
+#if WALKS_VOLUMES
+  int64_t planes, x_plane, w_plane;
+#endif
 } tap_loops;
+#define PLANES(t) OF_VOLUME((t)->planes, 1)
+
+/* The offsets of a tap, in x and in the weights after the first one inside. */
+static inline int64_t x_offset(const tap_loops *t, int64_t p, int64_t a, int64_t b) {
+  return OF_VOLUME(p * t->x_plane, 0 * p) + a * t->x_row + b * t->x_col;
+}
+static inline int64_t w_offset(const tap_loops *t, int64_t p, int64_t a, int64_t b) {
+  return OF_VOLUME(p * t->w_plane, 0 * p) + a * t->w_row + b * t->w_col;
+}
 
 static inline int64_t pitch(const int64_t *offsets, int64_t count) {
   return count > 1 ? offsets[1] - offsets[0] : 0;
@@ -150,7 +219,16 @@ static inline tap_loops taps_inside(const window_walk *g, const walk_cursor *at,
   t.w_row = step ? g->taps_w * g->depth * step : pitch(g->row_weights, g->taps_h);
   t.w_col = step ? g->depth * step : pitch(g->col_weights, g->taps_w);
   t.w_first = at->row.tap * t.w_row + at->col.tap * t.w_col;
-  if (!step && t.rows && t.cols) t.w_first += g->row_weights[0] + g->col_weights[0];
+#if WALKS_VOLUMES
+  window_span plane = plane_span(g, at->image);
+  t.planes = plane.taps;
+  t.x_plane = pitch(g->plane_taps, g->taps_d) * g->plane_stride;
+  t.w_plane = step ? g->taps_h * t.w_row : pitch(g->plane_weights, g->taps_d);
+  t.w_first += plane.tap * t.w_plane;
+  if (!plane.taps) t.rows = 0;
+#endif
+  if (!step && t.rows && t.cols)
+    t.w_first += OF_VOLUME(g->plane_weights[0], 0) + g->row_weights[0] + g->col_weights[0];
   if (step && t.x_col == t.depth) t.depth *= t.cols, t.cols = t.cols > 0;
   return t;
 }
@@ -169,12 +247,14 @@ typedef struct {
    its products; else returns 0. w_step: the `step` of taps_inside. */
 static inline int list_values(const tap_loops *t, int64_t w_step, value_list *list) {
   list->count = 0;
-  if (t->depth >= 16 || t->rows * t->cols < 2 || t->rows * t->cols * t->depth > LISTED) return 0;
-  for (int64_t a = 0; a < t->rows; a++)
-    for (int64_t b = 0; b < t->cols; b++)
-      for (int64_t k = 0; k < t->depth; k++)
-        list->values[list->count++] = (value_offsets){a * t->x_row + b * t->x_col + k,
-                                                      a * t->w_row + b * t->w_col + k * w_step};
+  int64_t taps = PLANES(t) * t->rows * t->cols;
+  if (t->depth >= 16 || taps < 2 || taps * t->depth > LISTED) return 0;
+  for (int64_t p = 0; p < PLANES(t); p++)
+    for (int64_t a = 0; a < t->rows; a++)
+      for (int64_t b = 0; b < t->cols; b++)
+        for (int64_t k = 0; k < t->depth; k++)
+          list->values[list->count++] =
+              (value_offsets){x_offset(t, p, a, b) + k, w_offset(t, p, a, b) + k * w_step};
   return 1;
 }
 

@@ -26,7 +26,7 @@ static inline void F(correlate_tiles_part)(void *job, int part, int parts) {
   const window_walk *g = c->g;
   /* Whole register tiles, because all rows of the last one are stored. */
   int64_t most = TILES / parts / ROWS_OF(1) * ROWS_OF(1);
-  int64_t depth = g->depth, vectors = g->units / LANES, tiles = tile_count(g),
+  int64_t depth = TAPS_D(g) * g->depth, vectors = g->units / LANES, tiles = tile_count(g),
           end = chunk_begin(tiles, part + 1, parts), v_step = most * depth + LANES,
           m_step = (most * NR + 1) * LANES;
   float *zeros = c->panel + g->units * POINTS * depth + part * (depth + POINTS * (v_step + m_step)),
@@ -34,25 +34,30 @@ static inline void F(correlate_tiles_part)(void *job, int part, int parts) {
   int64_t to[TILES + MAX_MR], at[MAX_NR], unit[MAX_NR];
   const float *in[TILES + MAX_MR];
   const F(epilogue) none = {0};
-  const tap_loops taps = {.rows = 1, .cols = 1, .depth = depth};
+  tap_loops taps = {.rows = 1, .cols = 1, .depth = depth};
+#if WALKS_VOLUMES
+  taps.planes = 1;
+#endif
   result_tile tile[TILES];
   memset(zeros, 0, sizeof(float) * depth);
   for (int i = 0; i < MAX_NR; i++) unit[i] = i * LANES;
   for (int i = 0; i < TILES + MAX_MR; i++) to[i] = i * NR * LANES;
   for (int64_t first = chunk_begin(tiles, part, parts), count; first < end; first += count) {
     count = end - first < most ? end - first : most;
-    list_tiles(g, c->x, zeros, first, count, tile);
-    for (int64_t t = 0; t < count; t++)
-      for (int64_t k = 0; k < depth; k += LANES) {
-        F(vec) d[POINTS];
-        UNROLL(i, 4, UNROLL(j, 4, d[4 * i + j] = F(load)(tile[t].from[4 * i + j] + k)));
-        UNROLL(i, 4, F(input_points)(d + i, 4));
-        float *point = v + t * depth + k;
-        for (int i = 0; i < 4; i++) {
-          F(input_points)(d + 4 * i, 1);
-          UNROLL(j, 4, F(store)(point, d[4 * i + j]); point += v_step);
+    for (int64_t tap = 0; tap < TAPS_D(g); tap++) {
+      list_tiles(g, c->x, zeros, tap, first, count, tile);
+      for (int64_t t = 0; t < count; t++)
+        for (int64_t k = 0; k < g->depth; k += LANES) {
+          F(vec) d[POINTS];
+          UNROLL(i, 4, UNROLL(j, 4, d[4 * i + j] = F(load)(tile[t].from[4 * i + j] + k)));
+          UNROLL(i, 4, F(input_points)(d + i, 4));
+          float *point = v + t * depth + tap * g->depth + k;
+          for (int i = 0; i < 4; i++) {
+            F(input_points)(d + 4 * i, 1);
+            UNROLL(j, 4, F(store)(point, d[4 * i + j]); point += v_step);
+          }
         }
-      }
+    }
     for (int64_t j = 0, n; j < vectors; j += n) {
       n = F(vector_group)(vectors - j);
       for (int p = 0; p < POINTS; p++) {
@@ -75,8 +80,9 @@ static inline void F(correlate_tiles_part)(void *job, int part, int parts) {
 static inline void F(filter_points_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  int64_t depth = g->depth, units = g->units, tiles = tile_count(g), most = FILTER_TILES / parts,
-          x_step = most * depth + LANES, dy_step = most * units + LANES, to[FILTER_TILES];
+  int64_t depth = TAPS_D(g) * g->depth, units = g->units, tiles = tile_count(g),
+          most = FILTER_TILES / parts, x_step = most * depth + LANES,
+          dy_step = most * units + LANES, to[FILTER_TILES];
   const float *zeros = c->scratch, *in[FILTER_TILES];
   float *sums = c->scratch + depth + units,
         *v = sums + POINTS * units * depth + part * 4 * (x_step + dy_step), *u = v + 4 * x_step;
@@ -87,21 +93,27 @@ static inline void F(filter_points_part)(void *job, int part, int parts) {
                        chunk_begin(units, part + 1, parts), c->db);
   for (int64_t first = 0, count; first < tiles; first += count) {
     count = tiles - first < most ? tiles - first : most;
-    list_tiles(g, c->x, zeros, first, count, tile);
     for (int64_t a = chunk_begin(4, part, parts); a < chunk_begin(4, part + 1, parts); a++) {
       /* Row a of Bᵀ d is one row of d plus or minus another, that of A dy likewise. */
       int64_t one = a == 0 ? 0 : a == 2 ? 8 : 4, other = a == 3 ? 12 : a == 2 ? 4 : 8;
       float sign = a == 1 ? 1 : -1, upper = a < 3, lower = a == 0 ? 0 : sign;
+      for (int64_t tap = 0; tap < TAPS_D(g); tap++) {
+        list_tiles(g, c->x, zeros, tap, first, count, tile);
+        for (int64_t t = 0; t < count; t++) {
+          const float *const *from = tile[t].from;
+          float *row = v + t * depth + tap * g->depth;
+          for (int64_t k = 0; k < g->depth; k += LANES) {
+            F(vec) d[4];
+            UNROLL(j, 4, d[j] = F(load)(from[one + j] + k) + sign * F(load)(from[other + j] + k));
+            F(input_points)(d, 1);
+            UNROLL(j, 4, F(store)(row + j * x_step + k, d[j]));
+          }
+        }
+      }
       for (int64_t t = 0; t < count; t++) {
-        const float *const *from = tile[t].from, *dy[4];
+        const float *dy[4];
         for (int q = 0; q < 4; q++)
           dy[q] = q < 3 && tile[t].out[q] == tile[t].out[3] ? zeros : c->dy + tile[t].out[q];
-        for (int64_t k = 0; k < depth; k += LANES) {
-          F(vec) d[4];
-          UNROLL(j, 4, d[j] = F(load)(from[one + j] + k) + sign * F(load)(from[other + j] + k));
-          F(input_points)(d, 1);
-          UNROLL(j, 4, F(store)(v + j * x_step + t * depth + k, d[j]));
-        }
         for (int64_t k = 0; k < units; k += LANES) {
           F(vec) d[2];
           UNROLL(j, 2, d[j] = upper * F(load)(dy[3 - j] + k) + lower * F(load)(dy[1 - j] + k));
@@ -129,7 +141,7 @@ INLINE void F(four_to_three)(F(vec) * s, int step) {
 /* Adds Gᵀ s G of the sums of a part of the units to dw, or to 0. */
 static inline void F(filter_end_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
-  int64_t depth = c->g->depth, units = c->g->units,
+  int64_t depth = TAPS_D(c->g) * c->g->depth, units = c->g->units,
           end = chunk_begin(units, part + 1, parts) * depth;
   int64_t begin = chunk_begin(units, part, parts) * depth;
   if (!c->adds) memset(c->dw + 9 * begin, 0, sizeof(float) * 9 * (end - begin));
