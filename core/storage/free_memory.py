@@ -5,7 +5,6 @@ fill: 1.5 MB for a quantized MobileNetV2. They would stay beside the arenas of t
 """
 
 import ctypes
-import gc
 import mmap
 import sys
 from collections.abc import Iterator
@@ -49,19 +48,3 @@ def in_process_of(nbytes: int) -> Iterator[None]:
         yield
     finally:
         _other_process.reset(token)
-
-
-@contextmanager
-def paused_collector() -> Iterator[None]:
-    """Pauses the collector in a `with` block or a decorated function, if it is enabled.
-
-    A plan of a network with some hundred nodes has tens of thousands of objects without cycles. The
-    collector would visit them several times, which takes a tenth of the time of planning.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from odt.collector import paused_collector
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders, Scales, scales_of
 from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
@@ -22,7 +23,6 @@ from odt.core.runtime.optimizer import optimizer_of
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
-from odt.core.storage.free_memory import paused_collector
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from odt.collector import paused_collector
 from odt.core.checkpoints.start import Start
 from odt.core.options.schedule_options import DIVISION_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS, SessionOptions
 from odt.core.recipe.option_values import check_option, check_options
 from odt.core.recipe.sequences import need_sequences
-from odt.core.storage.free_memory import paused_collector
 from odt.models.model import Model, file_of
 from odt.training.option_forms import metric_names
 from odt.training.recipes import recipe_of, request_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odt.core.storage.free_memory import paused_collector
+from odt.collector import paused_collector
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +36,17 @@ def test_pauses_may_be_nested() -> None:
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_what_a_pause_leaves_is_old_and_what_the_user_froze_stays_frozen() -> None:
+    gc.unfreeze()  # what commands froze in this process
+    with paused_collector():
+        made = [gc]
+    assert any(each is made for each in gc.get_objects(generation=2))
+    gc.freeze()
+    try:
+        with paused_collector():
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,1 @@
+../../src/odt/collector.py
