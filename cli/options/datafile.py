@@ -20,7 +20,6 @@ from odt.cli.options.fits import (
 )
 from odt.cli.options.rows import declare
 from odt.cli.options.sections import Fits
-from odt.cli.options.types import Finite
 from odt.core.data.sidecar import DTYPES
 from odt.dataclass import dataclass
 from odt.datasets.data_writers import OUTPUTS
@@ -191,7 +190,7 @@ class DatafileOptions:
            "their own.")
     seconds: float = declare(SOUNDS, "--seconds", common=True,
            fits=Fits(SOUND, ("wav",)),
-           type=Finite(0), default=1.0, show_default=True,
+           type=click.FloatRange(0), default=1.0, show_default=True,
            help="Length in seconds to which clips are trimmed or padded.")
     mel: int = declare(SOUNDS, "--mel", common=True,
            fits=Fits(SOUND, ("wav",)),

@@ -269,7 +269,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
             "-o",
             out,
         ): "must have at least two classes or values, but is yes in",
-        (table, "--target", "", "-o", out): "must be one of",
+        (table, "--target", "", "-o", out): "must not be empty",
         (tmp_path / "table.zip", "-o", out): "Give one of its tables",
         (table, "--base", "mobilenet", "-o", out): "must be left out for a table",
         (DATA / "trash-photos.zip", "--target", "x", "-o", out): "must be given with a table",

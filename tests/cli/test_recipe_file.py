@@ -58,7 +58,7 @@ def test_a_recipe_trains_as_its_options_do(recipe: Path, tmp_path: Path) -> None
 
 
 def test_the_command_line_precedes_the_recipe(recipe: Path) -> None:
-    done = run("--epochs", 1, "--config", recipe, "--no-shuffle", "--metric", "r2", "--seed", "")
+    done = run("--epochs", 1, "--config", recipe, "--no-shuffle", "--metric", "r2", "--seed", "x")
     assert done.exit_code == 2  # the seed of the command line counts, and is wrong
     recipe.write_text(RECIPE.replace("seed = 7", ""), encoding="utf-8")
     done = run("--epochs", 1, "--config", recipe, "--no-shuffle", "--metric", "mean-squared-error")

@@ -126,7 +126,7 @@ def test_options_of_the_list_and_of_the_page_exclude_each_other(
         assert done.exit_code == 1
         assert "must be given without --list, but got both." in done.stderr
     for name in ("--metric", "--svg", "--png"):
-        done = odt("report", folder / "r0.01", name, tmp_path / "x")
+        done = odt("report", folder / "r0.01", name, tmp_path / f"x.{name[2:]}")
         assert (done.exit_code, done.stdout) == (1, "")
         assert f"{name}: must come with --list" in done.stderr
     assert list(tmp_path.iterdir()) == []
