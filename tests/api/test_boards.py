@@ -95,7 +95,7 @@ def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
         odt.plan(RESNET, board="esp32")
     with pytest.raises(odt.OptionError, match="`board=`: must be left out with `target=`"):
         odt.plan(RESNET, board="pi-4", target="generic")
-    with pytest.raises(odt.OptionError, match="must be a Board, or a name or path, but got 4"):
+    with pytest.raises(odt.OptionError, match=r"must be an `odt\.Board` or a path, but got 4"):
         odt.plan(RESNET, board=4)  # type: ignore[arg-type]
     with pytest.raises(odt.OptionError, match="Board: dense must be a number above 0"):
         odt.plan(RESNET, board=replace(BOARD, dense=0))
