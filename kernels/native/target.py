@@ -13,6 +13,7 @@ SMALL = MappingProxyType(
     {
         "MAX_LANES": 4,
         "PIXELS": 16,
+        "LISTED_VALUES": 64,
         "STRIP_ROWS": 8,
         "MAX_WALKS": 1,
         "TILES": 4,

@@ -13,7 +13,7 @@ from support.paths import ROOT
 SOURCES = ROOT / "kernels/native/src"
 COMPILERS = [n for n in ("gcc", "clang", "clang-14", "clang-19") if shutil.which(n)]
 FULL_TILES = {  # source: functions whose inner loops are full register tiles
-    "convolution.c": r"(correlate_tile|correlate_low|filter_rows|filter_wide|tap_rows)\d",
+    "convolution.c": r"(correlate_tile|correlate_low|filter_rows|filter_wide|tap_rows|tap_runs)\d",
     "dense.c": r"dense_tile_full",
     "depthwise.c": r"filter_taps[23]",
     "attention.c": r"matmul_rows\d",

@@ -15,6 +15,9 @@
 #ifndef PIXELS
 #define PIXELS 128 /* windows in a tile: a multiple of every MR */
 #endif
+#ifndef LISTED_VALUES
+#define LISTED_VALUES 128 /* values of a window whose offsets a convolution lists */
+#endif
 #ifndef STRIP_ROWS
 #define STRIP_ROWS 256 /* rows of results that a depthwise convolution lists at once */
 #endif

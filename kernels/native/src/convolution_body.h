@@ -52,6 +52,11 @@ INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const 
                               const int64_t *out, const int64_t *unit, int lanes,
                               const F(epilogue) * e) {
   F(tile) sums;
+#if LANES == 16
+  if (n == 1 && e->relu_mask) /* the results of a stride phase lie apart */
+    UNROLL(i, m, __builtin_prefetch(y + out[i] + unit[0], 1);
+           __builtin_prefetch(e->relu_mask + out[i] + unit[0]));
+#endif
   F(tile_clear)(sums, m, n);
   for (int64_t p = 0; p < PLANES(t); p++)
     for (int64_t a = 0; a < t->rows; a++)

@@ -166,7 +166,7 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
   if (end <= 0 || begin >= TAPS_D(g) * g->taps_h * groups) return;
   for (int pixels; (pixels = next_tile(g, &at, c->x, PIXELS, 0, in, out)); first = 0) {
     tap_loops t = taps_inside(g, &at, 1);
-    int64_t plane = OF_VOLUME(plane_span(g, at.image).tap, 0);
+    int64_t plane = OF_VOLUME(at.plane.tap, 0);
     for (int64_t p = 0; p < PLANES(&t); p++)
       for (int64_t a = 0; a < t.rows; a++) {
         int64_t before = ((plane + p) * g->taps_h + at.row.tap + a) * groups;
@@ -213,11 +213,13 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
     F(add_bias_band)(c, &at, part, parts);
     for (int64_t tap = 0; tap < (apart ? taps : 1); tap++) {
       int64_t row = tap / g->taps_w;
+      walk_cursor blocks = band_blocks(&at);
 #if WALKS_VOLUMES
       one.plane_taps = g->plane_taps + row / g->taps_h, row %= g->taps_h;
+      blocks.plane = plane_span(&one, at.image);
 #endif
       one.row_taps = g->row_taps + row, one.col_taps = g->col_taps + tap % g->taps_w;
-      F(add_filter_band)(c, &one, band_blocks(&at), begin - tap * groups, end - tap * groups,
+      F(add_filter_band)(c, &one, blocks, begin - tap * groups, end - tap * groups,
                          c->dw + tap * length, first);
     }
     first = 0;
@@ -245,6 +247,27 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
 TAP_TILE(MAX_TAP_ROWS, 1)
 TAP_TILE(TAP_ROWS, 2)
 #undef TAP_TILE
+
+#if LANES == 16
+/* The same for one vector of units and `count` of RUNS runs of RUN_VALUES values side by side. The
+   offsets in a run are constants, so that more accumulators leave registers for addresses. */
+#define RUN_VALUES 9 /* of a row of a window, for three taps of three channels */
+#define RUNS 3
+static
+    __attribute__((noinline)) void F(tap_runs1)(int pixels, const float *const *in, const float *dy,
+                                                const int64_t *out, int64_t *tap, float *sums,
+                                                int64_t *to, int count) {
+  F(vec) acc[RUNS][RUN_VALUES];
+  for (int r = count; r < RUNS; r++) tap[r] = tap[count - 1], to[r] = to[count - 1];
+  UNROLL(r, RUNS, UNROLL(i, RUN_VALUES, acc[r][i] = F(load)(sums + to[r] + i * LANES)));
+  for (int p = 0; p < pixels; p++) {
+    F(vec) v = F(load)(dy + out[p]);
+    UNROLL(r, RUNS, const float *x = in[p] + tap[r];
+           UNROLL(i, RUN_VALUES, acc[r][i] += F(broadcast)(x[i]) * v));
+  }
+  UNROLL(r, RUNS, UNROLL(i, RUN_VALUES, F(store)(sums + to[r] + i * LANES, acc[r][i])));
+}
+#endif
 
 /* Adds a tile of pixels to `count` values of a window, for all units. If there are fewer than a
    tile has, the last one is computed several times. */
@@ -280,6 +303,10 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
       tap_loops t = taps_inside(g, &at, 1);
       int64_t tap[MAX_TAP_ROWS], to[MAX_TAP_ROWS];
       int count = 0;
+#if LANES == 16
+      int64_t run[RUNS], run_to[RUNS];
+      int runs = 0;
+#endif
       /* Units that do not fill a vector are copied, and padded with zeros. */
       for (int p = 0; p < pixels && g->units < LANES; p++, dy = narrow) {
         copy_few(narrow + p * LANES, c->dy + out[p], (int)g->units);
@@ -289,6 +316,14 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
         for (int64_t a = 0; a < t.rows; a++)
           for (int64_t b = 0; b < t.cols; b++) {
             int64_t from = x_offset(&t, p, a, b), row = t.w_first + w_offset(&t, p, a, b);
+#if LANES == 16
+            if (vectors == 1 && t.depth == RUN_VALUES && row >= begin && row + RUN_VALUES <= end) {
+              run[runs] = from, run_to[runs++] = row * step;
+              if (runs == RUNS)
+                F(tap_runs1)(pixels, in, dy, out, run, c->scratch, run_to, runs), runs = 0;
+              continue;
+            }
+#endif
             for (int64_t k = 0; k < t.depth; k++, from++, row++) {
               if (row < begin || row >= end) continue;
               tap[count] = from, to[count++] = row * step;
@@ -298,6 +333,9 @@ static void F(tap_sums_part)(void *job, int part, int parts) {
             }
           }
       if (count) F(add_tap_rows)(pixels, in, dy, out, g->units, tap, c->scratch, to, count);
+#if LANES == 16
+      if (runs) F(tap_runs1)(pixels, in, dy, out, run, c->scratch, run_to, runs);
+#endif
     }
   }
   for (int64_t row = begin; row < end; row++)

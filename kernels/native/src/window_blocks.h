@@ -42,6 +42,9 @@ typedef struct {
   int64_t image, images; /* of the band */
   int64_t index;         /* of the next result of the block */
   window_span row, col;
+#if WALKS_VOLUMES
+  window_span plane; /* of the band */
+#endif
   int64_t band; /* about so many results are a band: rows of one image, or whole images */
 } walk_cursor;
 
@@ -79,15 +82,13 @@ static inline int64_t plane_offset(const window_walk *g, int64_t image, int64_t 
 #endif
 }
 
+#if WALKS_VOLUMES
 /* The span that begins with the plane of an image of results. */
 static inline window_span plane_span(const window_walk *g, int64_t image) {
-#if WALKS_VOLUMES
   return span_from(image % g->planes_out, g->planes_out, g->start_d, g->stride_d, g->plane_taps,
                    g->taps_d, g->planes);
-#else
-  return (void)g, (window_span){image, image + 1, 0, 1};
-#endif
 }
+#endif
 
 /* Whether there are enough results for the parts. */
 #define MANY_RESULTS(g, parts) (result_count(g) >= 256 * (parts))
@@ -114,9 +115,11 @@ static LEAF int next_band(const window_walk *g, walk_cursor *at) {
   if (many > rows) many = rows;
   at->image = at->next_row / g->rows;
   at->images = left == g->rows && many >= left ? many / left : 1;
-  window_span plane = plane_span(g, at->image);
-  int64_t same = plane.end - plane.first; /* images of one volume, with the same taps inside */
-  if (OF_VOLUME(g->planes_out, 1) > 1 && at->images > same) at->images = same;
+#if WALKS_VOLUMES
+  at->plane = plane_span(g, at->image);
+  int64_t same = at->plane.end - at->plane.first; /* images of one volume, with the same taps */
+  if (g->planes_out > 1 && at->images > same) at->images = same;
+#endif
   at->row.end = first, at->band_end = first + (many < left ? many : left);
   at->next_row += at->images * (at->band_end - first);
   at->col.first = at->col.end = at->end_col, at->index = 0; /* no block yet */
@@ -167,20 +170,19 @@ static inline int next_tile(const window_walk *g, walk_cursor *at, const float *
           end = at->image + at->images;
   int64_t down = at->row.taps ? g->row_taps[at->row.tap] : 0,
           across = at->col.taps ? g->col_taps[at->col.tap] : 0;
-  int64_t plane_tap = plane_span(g, at->image).tap;
   int count = 0;
-  while (count < most && image < end) {
-    int64_t h = g->start_h + row * g->stride_h + down, w = g->start_w + col * g->stride_w + across;
-    const float *from =
-        x + plane_offset(g, image, plane_tap) + h * g->row_stride + w * g->col_stride;
-    int64_t to = image_offset(g, image) + row * g->out_row + col * g->out_col;
-    for (; count < most && col < at->col.end; count++, col++) {
-      in[count] = from, out[count] = to;
-      from += g->stride_w * g->col_stride, to += g->out_col;
-    }
-    if (col == at->col.end) {
-      col = at->col.first;
-      if (++row == at->row.end) row = at->row.first, image++;
+  for (; count < most && image < end; image++, row = at->row.first) {
+    const float *x_image = x + plane_offset(g, image, OF_VOLUME(at->plane.tap, 0));
+    int64_t y_image = image_offset(g, image);
+    for (; count < most && row < at->row.end; row++, col = at->col.first) {
+      int64_t h = g->start_h + row * g->stride_h + down,
+              w = g->start_w + col * g->stride_w + across;
+      const float *from = x_image + h * g->row_stride + w * g->col_stride;
+      int64_t to = y_image + row * g->out_row + col * g->out_col;
+      for (; count < most && col < at->col.end; count++, col++) {
+        in[count] = from, out[count] = to;
+        from += g->stride_w * g->col_stride, to += g->out_col;
+      }
     }
   }
   at->index += count;
@@ -220,12 +222,11 @@ static inline tap_loops taps_inside(const window_walk *g, const walk_cursor *at,
   t.w_col = step ? g->depth * step : pitch(g->col_weights, g->taps_w);
   t.w_first = at->row.tap * t.w_row + at->col.tap * t.w_col;
 #if WALKS_VOLUMES
-  window_span plane = plane_span(g, at->image);
-  t.planes = plane.taps;
+  t.planes = at->plane.taps;
   t.x_plane = pitch(g->plane_taps, g->taps_d) * g->plane_stride;
   t.w_plane = step ? g->taps_h * t.w_row : pitch(g->plane_weights, g->taps_d);
-  t.w_first += plane.tap * t.w_plane;
-  if (!plane.taps) t.rows = 0;
+  t.w_first += at->plane.tap * t.w_plane;
+  if (!t.planes) t.rows = 0;
 #endif
   if (!step && t.rows && t.cols)
     t.w_first += OF_VOLUME(g->plane_weights[0], 0) + g->row_weights[0] + g->col_weights[0];
@@ -234,27 +235,26 @@ static inline tap_loops taps_inside(const window_walk *g, const walk_cursor *at,
 }
 
 /* The values of a window: their offsets in x, from its first tap inside, and in packed weights. */
-#define LISTED 64
 typedef struct {
   int64_t x, w;
 } value_offsets;
 typedef struct {
-  value_offsets values[LISTED];
+  value_offsets values[LISTED_VALUES];
   int64_t count;
 } value_list;
 
 /* Lists the values if there are few and the depth is so small that a loop for it costs more than
    its products; else returns 0. w_step: the `step` of taps_inside. */
 static inline int list_values(const tap_loops *t, int64_t w_step, value_list *list) {
-  list->count = 0;
+  value_offsets *v = list->values;
   int64_t taps = PLANES(t) * t->rows * t->cols;
-  if (t->depth >= 16 || taps < 2 || taps * t->depth > LISTED) return 0;
+  if (t->depth >= 16 || taps < 2 || taps * t->depth > LISTED_VALUES) return 0;
   for (int64_t p = 0; p < PLANES(t); p++)
     for (int64_t a = 0; a < t->rows; a++)
       for (int64_t b = 0; b < t->cols; b++)
         for (int64_t k = 0; k < t->depth; k++)
-          list->values[list->count++] =
-              (value_offsets){x_offset(t, p, a, b) + k, w_offset(t, p, a, b) + k * w_step};
+          *v++ = (value_offsets){x_offset(t, p, a, b) + k, w_offset(t, p, a, b) + k * w_step};
+  list->count = v - list->values;
   return 1;
 }
 
