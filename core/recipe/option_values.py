@@ -52,6 +52,8 @@ def check_hyper_parameters(optimizer: str, values: Mapping[str, Any]) -> None:
         optimizer: name of the optimizer.
         values: values by name; None is one that is left out.
     """
+    if not isinstance(values, Mapping):
+        raise OptionError("hyper_parameters", "must have a name for each number", values)
     for option in OPTIMIZERS[optimizer].hyper_parameters:
         value = values.get(option.name)
         if value is None:
@@ -100,11 +102,20 @@ def check_option(row: Option, value: Any) -> None:
         case RowName(register) if register is OPTIMIZERS:
             check_word(row.name, value, register)
         case ByOutput(Number() as numbers):
-            for output, number in value:
+            for output, number in _pairs(row.name, value):
                 check_number(row.name, number, numbers, f"{output}={number}")
         case ByPattern(numbers):
-            for _, number in value:
+            for _, number in _pairs(row.name, value):
                 check_number(row.name, number, numbers)
+
+
+def _pairs(name: str, value: object) -> Iterable[tuple[Any, Any]]:
+    """Returns a value that must be pairs of a name and a number; raises OptionError."""
+    if not isinstance(value, list | tuple) or any(
+        not isinstance(pair, list | tuple) or len(pair) != 2 for pair in value
+    ):
+        raise OptionError(name, "must be pairs of a name and a number", value)
+    return value
 
 
 def check_number(name: str, value: object, kind: Number, got: str = "") -> None:

@@ -225,6 +225,28 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "`batch_size=`: must be given, but got None",
     ),
+    "an operator that is not there": (
+        lambda: odt.write_circle_plus(
+            MODEL, "none.circle", odt.TrainingInfo(loss="mean_squared_error", trainable_ops=(99,))
+        ),
+        "`trainable_ops=`: must be a whole number of at most",
+    ),
+    "weights of losses without outputs": (
+        lambda: odt.write_circle_plus(
+            MODEL,
+            "none.circle",
+            odt.TrainingInfo(loss="mean_squared_error", loss_weights=(1.0,)),  # type: ignore[arg-type]
+        ),
+        "`loss_weights=`: must be pairs of a name and a number, but got (1.0,)",
+    ),
+    "hyper-parameters without names": (
+        lambda: odt.write_circle_plus(
+            MODEL,
+            "none.circle",
+            odt.TrainingInfo(loss="mean_squared_error", hyper_parameters=3),  # type: ignore[arg-type]
+        ),
+        "`hyper_parameters=`: must have a name for each number, but got 3",
+    ),
     "an augmentation of nothing": (
         lambda: odt.augment.Noise(None).check((4,)),  # type: ignore[arg-type]
         "`augment=`: noise: its value must be above 0",

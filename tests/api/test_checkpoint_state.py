@@ -72,6 +72,16 @@ def test_what_trains_is_saved_as_a_checkpoint_of_the_trainer(
         assert (tmp_path / "c.odt").read_bytes() == (tmp_path / "a.odt").read_bytes()
 
 
+def test_no_checkpoint_replaces_the_model(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(model.read_bytes())
+    t = trainer(tmp_path / "m.tflite")
+    with pytest.raises(odt.OptionError, match="must be another file than the model"):
+        t.save_checkpoint(tmp_path / "m.tflite")
+    with pytest.raises(odt.OptionError, match="must be another file than the model"):
+        t.fit(X, Y, epochs=1, save_to=tmp_path / "m.tflite")
+    assert (tmp_path / "m.tflite").read_bytes() == model.read_bytes()
+
+
 def test_parameters_of_a_trainer_are_those_that_train(model: Path) -> None:
     with trainer(model) as t:
         state, before = t.state, t.predict(X)

@@ -294,6 +294,11 @@ ROWS = {
         "must become (784,), but is (1,)",
         write("t.csv", b"a,kind\n1,x\n2,y\n"),
     ),
+    "a window of 23 digits": Bad(
+        "gen-datafile --source {d}/t.csv --out-dir {d}/data --window " + "9" * 23,
+        "rows for a window, but has 2 in all series",
+        write("t.csv", b"a,kind\n1,x\n2,y\n"),
+    ),
     "filters for an MLP": Bad(
         "new mlp --input-shape 4 --outputs 2 --filters 3,4 -o {d}/n.circle", "but got 3,4"
     ),

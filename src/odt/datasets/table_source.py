@@ -103,12 +103,14 @@ class WindowPart(Part):
     """Windows of rows (window, inputs); the target is that of a row at or after the last one."""
 
     def __init__(self, rows: TablePart, options: TableOptions) -> None:
-        self._rows = rows
-        self._window = options.window
-        self._horizon = options.horizon
         assert rows.length is not None, "arrays have a length"
+        # More rows than the table has are as good as one more: there is no such window.
+        window, horizon, stride = (
+            min(n, rows.length + 1) for n in (options.window, options.horizon, options.stride)
+        )
+        self._rows, self._window, self._horizon = rows, window, horizon
         starts = [
-            np.arange(first, last - options.window - options.horizon + 1, options.stride)
+            np.arange(first, last - window - horizon + 1, stride)
             for first, last in pairwise(rows.series(options.series))
         ]
         self._starts = np.concatenate(starts).astype(np.int64)

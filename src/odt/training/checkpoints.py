@@ -100,17 +100,22 @@ class Checkpoints:
         session.replace_frozen(frozen)
 
     def check_path(self, field: str, path: Path | None) -> None:
-        """Refuses onert's checkpoints, which hold the tensors of the file, for adapters.
+        """Checks that a checkpoint can be written to a path.
 
         Args:
             field: argument that holds the path.
             path: path of the checkpoint; None for none.
 
         Raises:
-            OptionError: if the model has adapters, and the path does not end in .odt.
+            OptionError: if it is the file of the model, or the model has adapters, and the path
+                does not end in .odt: onert's checkpoints hold the tensors of the file.
         """
-        adapted = self.session.recipe.lowered.adapted
-        if path is not None and adapted and not os.fspath(path).endswith(".odt"):
+        if path is None:
+            return
+        model = self.session.model.path
+        if os.path.exists(path) and os.path.exists(model) and os.path.samefile(path, model):
+            raise OptionError(field, "must be another file than the model", path)
+        if self.session.recipe.lowered.adapted and not os.fspath(path).endswith(".odt"):
             raise OptionError(field, "must end in .odt for a model with adapters", path)
 
     def finish(self) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from odt.arguments import checked_arguments
 from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_json import read_training_json
-from odt.core.recipe.option_values import check_values
+from odt.core.recipe.option_values import check_values, check_whole
 from odt.core.recipe.resolve import values_used
-from odt.errors import warn
+from odt.errors import OptionError, warn
 from odt.models.model import Model, Path, file_of
 from odt.training.recipes import recipe_of, request_of
 
@@ -70,6 +70,8 @@ def _merged(
     graph = file_of(model).graph
     if info is not None and not isinstance(info, TrainingInfo):
         info = read_training_json(info, len(graph.nodes), lambda line: warn(f"Warning: {line}"))
+    if info is not None:
+        _check_operators(info.trainable_ops, len(graph.nodes))
     if info is not None and info.loss is not None and not options:
         check_values(info)
         return info
@@ -77,3 +79,13 @@ def _merged(
     request = request_of(model, **options)
     recipe, _ = recipe_of(model, request, lambda _: fields, trains=False)
     return values_used(graph, replace(recipe.info, loss=recipe.losses[0].name))
+
+
+def _check_operators(positions: object, count: int) -> None:
+    """Checks that positions of operators, or None for all, are of a graph with `count` of them."""
+    if positions is None:
+        return
+    if not isinstance(positions, tuple):  # a list is a tuple in TrainingInfo
+        raise OptionError("trainable_ops", "must be a list of positions of operators", positions)
+    for position in positions:
+        check_whole("trainable_ops", position, 0, count - 1)
