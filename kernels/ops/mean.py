@@ -1,8 +1,8 @@
 """MEAN: mean of x over some axes.
 
 dx = dy / n, broadcast over those axes, for means of n values. A mean of integers is rounded towards
-0, as in LiteRT; it is exact while the sum is below 2⁵³. Source: ReducerOptions in the
-TFLite schema.
+0, as in LiteRT; it is exact while the sums of its parts are below 2⁵³. float16 is added up in
+float64. Source: ReducerOptions in the TFLite schema.
 """
 
 import numpy as np
@@ -25,7 +25,8 @@ FLOAT64 = np.dtype(np.float64)
 
 def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
     y = s["y"]
-    return {} if y.dtype.kind == "f" else {"exact": TensorSpec(y.shape, FLOAT64)}
+    is_wide = y.dtype.kind == "f" and y.dtype.itemsize >= 4
+    return {} if is_wide else {"exact": TensorSpec(y.shape, FLOAT64)}
 
 
 def forward(
@@ -44,7 +45,9 @@ def forward(
     )
     np.divide(mean, count, out=mean)
     if exact is not None:
-        np.copyto(y, np.trunc(exact, out=exact), casting="unsafe")
+        if y.dtype.kind != "f":
+            np.trunc(exact, out=exact)
+        np.copyto(y, exact, casting="unsafe")
 
 
 def grad_x(

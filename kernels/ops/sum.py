@@ -1,6 +1,6 @@
 """SUM: sum of x over some axes; dx is dy, broadcast over these axes.
 
-Source: ReducerOptions in the TFLite schema.
+float16 is added up in float64. Source: ReducerOptions in the TFLite schema.
 """
 
 import numpy as np
@@ -14,16 +14,33 @@ from odt.kernels.geometry.reduce_geometry import (
     reduce_attrs,
 )
 from odt.kernels.native import elementwise
-from odt.kernels.rows.opdef import Array, Kernel, OpDef
+from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
+FLOAT64 = np.dtype(np.float64)
+
+
+def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
+    y = s["y"]
+    return {"exact": TensorSpec(y.shape, FLOAT64)} if y.dtype == np.float16 else {}
 
 
 def forward(
-    attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, keepdims_shape: Axes, count: int
+    attrs: ReduceAttrs,
+    *,
+    x: Array,
+    y: Array,
+    axes: Axes,
+    keepdims_shape: Axes,
+    count: int,
+    exact: Array | None = None,
 ) -> None:
-    np.sum(x, axis=axes, keepdims=True, out=y.reshape(keepdims_shape, copy=False))
+    total = y if exact is None else exact
+    out = total.reshape(keepdims_shape, copy=False)
+    np.sum(x, axis=axes, keepdims=True, dtype=total.dtype, out=out)
+    if exact is not None:
+        np.copyto(y, exact, casting="unsafe")
 
 
 def grad_x(
@@ -36,7 +53,14 @@ OP = OpDef(
     "SUM",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare, compiled=elementwise.SUM),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=scratch,
+        prepare=prepare,
+        compiled=elementwise.SUM,
+    ),
     grads={
         "x": Kernel(
             grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=elementwise.SUM_BACK

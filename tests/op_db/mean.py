@@ -3,7 +3,7 @@
 import numpy as np
 
 from odt.kernels.rows.opdef import Array
-from op_db.support.reduce import row
+from op_db.support.reduce import HALVES, row
 
 
 def mean(m: Array) -> Array:
@@ -12,4 +12,4 @@ def mean(m: Array) -> Array:
     return found if m.dtype.kind == "f" else np.trunc(found).astype(m.dtype)
 
 
-INFO = row("MEAN", mean)
+INFO = row("MEAN", mean, more=HALVES)

@@ -32,6 +32,10 @@ KEEP = {"keep_dims": True}
 X = (2, 3, 4)
 
 
+# In float16, a sum of ones one by one stops at 2048.
+HALVES = (Sample("many halves", {"x": np.ones((1, 1, 64, 64, 1), np.float16)}, {}, over(2, 3)),)
+
+
 def samples() -> tuple[Sample, ...]:
     return (
         Sample("last", {"x": X}, {}, over(2)),
