@@ -14,7 +14,7 @@ KERNEL = re.compile(r"^void F\((\w+)\)\(", re.MULTILINE)
 MAPS, MAPS_SOURCE = "elementwise_maps.h", "elementwise.c"
 MAP = re.compile(r"^MAP\((\w+),.*?\)\n(?=MAP|\n|\Z)", re.MULTILINE | re.DOTALL)
 ALWAYS = "scale"  # which elementwise.c calls itself
-VOLUMES = "#define HAS_VOLUMES "  # of abi.h
+VOLUMES, SUMS = "HAS_VOLUMES", "HAS_SUMS"  # parts of kernels, defined as 1 in abi.h
 # The name of a kernel: in full, or pasted by each_isa.h as `name##_base`. A program's name becomes
 # its prefix, so that an executable can hold several programs.
 BASE = re.compile(r"\b(\w+?)(##)?_base\b")
@@ -73,13 +73,15 @@ def function_of(kernel: str, program: str) -> str:
     return f"{program}_{kernel}_base"
 
 
-def kernel_files(kernels: Collection[str], program: str, *, volumes: bool = True) -> dict[str, str]:
+def kernel_files(
+    kernels: Collection[str], program: str, without: Collection[str] = ()
+) -> dict[str, str]:
     """Returns the text of the C files and headers that define some kernels, by name.
 
     Args:
         kernels: names of kernels, without instruction set.
         program: prefix of their functions.
-        volumes: whether they read windows of volumes.
+        without: parts of kernels that the program does not need, VOLUMES or SUMS.
     """
     sources = {source_of(kernel) for kernel in kernels}
     names = {file for source in (*sources, "float_mode.h") for file in _includes(source)}
@@ -87,8 +89,9 @@ def kernel_files(kernels: Collection[str], program: str, *, volumes: bool = True
     if MAPS in texts:
         maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}
         texts[MAPS] = MAP.sub(lambda m: m[0] if m[1] in maps else "", texts[MAPS])
-    if not volumes:
-        texts = {file: text.replace(f"{VOLUMES}1", f"{VOLUMES}0") for file, text in texts.items()}
+    for part in without:
+        define = f"#define {part} "
+        texts = {file: text.replace(f"{define}1", f"{define}0") for file, text in texts.items()}
     replacement = rf"{program}_\2\1\2_base"  # group 2 is the ## of a pasted name, else empty
     texts = {file: BASE.sub(replacement, text) for file, text in texts.items()}
     return texts | {"kernels.h": _declarations(kernels, program)}

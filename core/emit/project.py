@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from odt.core.emit import c_program
 from odt.core.emit.device import stack_nbytes, static_nbytes
-from odt.core.emit.kernel_files import kernel_files
+from odt.core.emit.kernel_files import SUMS, VOLUMES, kernel_files
 from odt.core.emit.model_image import ModelImage
 from odt.core.emit.step_program import Argument, StepProgram, Weights
 from odt.errors import OptionError
@@ -84,7 +84,9 @@ def project(
     blocks = {f"{name}_{word}": block for word, block in constants.items()}
     data = {file: block.files(f"{file}.bin") for file, block in blocks.items()}
     included = {f"{file}.bin": each.binary for file, each in data.items() if each.binary}
-    kernels = kernel_files(program.kernels, name, volumes=program.reads_volumes)
+    needed = {VOLUMES: program.reads_volumes, SUMS: program.adds_to_results}
+    without = [part for part, is_needed in needed.items() if not is_needed]
+    kernels = kernel_files(program.kernels, name, without)
     sources = [f"{file}.c" for file in (name, *data)]
     sources += [f"kernels/{file}" for file in kernels if file.endswith(".c")]
     manifest: dict[str, object] = {"odt": version, "name": name, "target": target}

@@ -21,6 +21,7 @@ from odt.core.training.trainer import TRAINING, VALIDATION, Trainer
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.native.binding import Calls, Run, without_checks
+from odt.kernels.native.convolution import adds_to_results
 from odt.kernels.native.regions import Place, Regions, address
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.table import Row, Table
@@ -158,6 +159,11 @@ class StepProgram:
         operands = (a for row in self._rows for a in row.operands)
         structs = (a.struct if isinstance(a, LinearStruct) else a for a in operands)
         return any(isinstance(a, WindowWalk) and reads_volumes(a) for a in structs)
+
+    @property
+    def adds_to_results(self) -> bool:
+        """Whether a product adds an array to its results before it stores them."""
+        return any(adds_to_results(row.operands) for row in self._rows if row.name == "correlate")
 
     @property
     def _rows(self) -> tuple[Row, ...]:

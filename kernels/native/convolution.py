@@ -1,6 +1,6 @@
 """Compiled kernels of CONV_2D, and the products over windows that TRANSPOSE_CONV shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from odt.kernels.geometry.conv_geometry import (
@@ -103,6 +103,12 @@ def epilogue_of(
     mode = {PACKS: limit("PACKS"), PACKED: limit("PACKED")}.get(packing, 0)
     kind = int(clamp is not None) if addend is None else limit("ADDS")
     return mask_input, (kind, float(lo), float(hi), mode)
+
+
+def adds_to_results(operands: Sequence[Any]) -> bool:
+    """Whether a call of `correlate` has the clamp ADDS, by its operands."""
+    kind, *_ = operands[-4:]  # as `epilogue_of` returns them
+    return bool(kind == limit("ADDS"))
 
 
 def correlate(

@@ -147,6 +147,21 @@ def test_volumes_train_to_the_bits_of_the_base_kernels(tmp_path: Path) -> None:
     path = tmp_path / "video.tflite"
     builder.write(path, y)
     check_bits(path, {"generic": None}, tmp_path, loss="mean_squared_error", optimizer=odt.SGD(0.1))
+    assert "#define HAS_SUMS 0 " in (tmp_path / "c/kernels/abi.h").read_text()
+
+
+def test_sums_with_products_train_to_the_bits_of_the_base_kernels(tmp_path: Path) -> None:
+    """Two dense layers add their inputs in registers."""
+    builder = ModelBuilder("circle")
+    y = builder.add_input((1, 64, 16))
+    for name in ("first", "second"):
+        weight = builder.add_weight((16, 16), 16, name)
+        z = builder.add_operator("FULLY_CONNECTED", (y, weight), (1, 64, 16), keep_num_dims=True)
+        y = builder.add_operator("ADD", (z, y), (1, 64, 16))
+    path = tmp_path / "residual.circle"
+    builder.write(path, y)
+    check_bits(path, {"generic": None}, tmp_path, loss="mean_squared_error", optimizer=odt.SGD(0.1))
+    assert "#define HAS_SUMS 1 " in (tmp_path / "c/kernels/abi.h").read_text()
 
 
 def test_a_chunked_loss_trains_to_the_bits_of_the_base_kernels(

@@ -52,6 +52,9 @@
 #ifndef HAS_VOLUMES
 #define HAS_VOLUMES 1 /* images may be volumes; C programs without have 0, for less code */
 #endif
+#ifndef HAS_SUMS
+#define HAS_SUMS 1 /* products may have the clamp ADDS; C programs without have 0 */
+#endif
 
 /* Other limits. */
 #define MAX_NR 3 /* vectors of a register tile */

@@ -13,7 +13,7 @@ INLINE void F(store_results)(F(tile) sums, float *y, const int64_t *out, const i
   F(epilogue) e = *source; /* a copy, which stores to y cannot change */
   if (e.bias)
     UNROLL(j, n, F(vec) bias = F(load)(e.bias + unit[j]); UNROLL(i, m, sums[i][j] += bias));
-  if (e.clamp == ADDS) {
+  if (HAS_SUMS && e.clamp == ADDS) {
     UNROLL(i, m, const float *addend = e.relu_mask + out[i];
            UNROLL(j, n, sums[i][j] += F(load)(addend + unit[j])));
     e.relu_mask = 0;
