@@ -43,6 +43,7 @@ def main(model_path: str, adapters: str, data: str, steps: str, precision: str =
         return torch.nn.functional.cross_entropy(logits.float(), y, ignore_index=-1)
 
     def held_out() -> float:
+        """Mean over all tokens that count, as odt's: windows have different numbers of them."""
         model.eval()
         with torch.no_grad():
             losses = [
@@ -50,7 +51,8 @@ def main(model_path: str, adapters: str, data: str, steps: str, precision: str =
                 for x, y in zip(arrays["held_x"], arrays["held_y"], strict=True)
             ]
         model.train()
-        return float(np.mean(losses)) if losses else float("nan")
+        counts = (arrays["held_y"] >= 0).sum(dim=-1).numpy()
+        return float(np.average(losses, weights=counts)) if losses else float("nan")
 
     before, losses, seconds = held_out(), [], []
     for i in range(int(steps)):
