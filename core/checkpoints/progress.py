@@ -77,7 +77,8 @@ class Progress(CheckpointOptions):
         shuffle, seed: together with the epoch, they determine the order of samples.
         samples: number of training samples.
         batch, micro_batch, workers: batch size, and how a batch is split.
-        loss: loss function as text; empty if the output determines it.
+        loss: loss function as text; empty if outputs have losses of their own, or an imported
+            checkpoint names none.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: output channels that train, for filters trained in part, by tensor.
@@ -95,7 +96,7 @@ class Progress(CheckpointOptions):
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         augment: augmentations, as on the command line; empty for none.
-        input_values: inputs with values of the user's, as on the command line; empty for none.
+        input_values: inputs whose values the user gave, as on the command line; empty for none.
         undo: what undoing an epoch needs, if the learning rate is the default; empty if a user
             gave a rate.
     """

@@ -57,9 +57,10 @@ class Part:
 def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -> Part:
     """Cuts out the operators that compute some tensors from others.
 
-    Signatures keep the names of the inputs and outputs that stay; new ones are called as their
-    tensors. Variables that no operator assigns become constants with their initial values. Metadata
-    about the whole model is left out: training info, preprocessing record, TFLite Model Metadata.
+    Signatures keep the names of the inputs and outputs that stay; new ones are named after
+    their tensors. Variables that no operator assigns become constants with their initial values.
+    Metadata about the whole model is left out: training info, preprocessing record, TFLite Model
+    Metadata.
 
     Args:
         model: the model.
@@ -140,8 +141,8 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
         Number of constants that the parts changed.
 
     Raises:
-        ModelError: if a part was not cut from the model, two parts have different values of one
-            tensor, or the file cannot be written.
+        ModelError: if a part was not cut from the model, two parts changed one tensor to different
+            values, or the file cannot be written.
         LostFileError: if a model's file became shorter.
     """
     model.check_flatbuffer("join")
@@ -155,8 +156,8 @@ def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> 
 class _Changes:
     """Constants of a model that trained parts changed.
 
-    Activations that are quantized leave the constants as stored, with their quantizations;
-    otherwise those that can train are float32.
+    In a model with quantized activations, constants have the types and quantizations of the file;
+    in other models, those that can train are float32.
 
     Args:
         model: the model that the parts were cut from.
@@ -301,8 +302,10 @@ def _tensor(graph: Graph, field: str, name: Name) -> int:
         rule = "must be names or numbers of tensors"
         raise OptionError(field, rule, name, "`Model.summary()` lists them.")
     if len(matches) > 1:
-        numbers = " and ".join(map(str, matches))
-        raise OptionError(field, f"must be one tensor, or the number of one of {numbers}", name)
+        numbers = " or ".join(map(str, matches))
+        raise OptionError(
+            field, f"must be the number {numbers}, as the tensors share this name", name
+        )
     if graph.tensors[matches[0]].data is not None:
         rule = "must be tensors that operators compute, not constants"
         raise OptionError(field, rule, graph.label(matches[0]))

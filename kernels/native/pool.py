@@ -69,12 +69,8 @@ def argmax_back(
     return bind("max_pool_argmax_back", dy, digest, dx, dx.size, walk(dx, dy, axes))
 
 
-def fits_argmax(attrs: PoolAttrs, s: Specs) -> bool:
-    return fits(attrs, {n: spec for n, spec in s.items() if n != "digest"})
-
-
-ARGMAX = Compiled(argmax, fits_argmax, prepare=geometry)
-ARGMAX_BACK = Compiled(argmax_back, fits_argmax, prepare=geometry)
+ARGMAX = Compiled(argmax, fits, prepare=geometry)
+ARGMAX_BACK = Compiled(argmax_back, fits, prepare=geometry)
 MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
 MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"relu_mask"}))
 MEAN_FORWARD = Compiled(mean_forward, fits, prepare=geometry)

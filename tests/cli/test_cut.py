@@ -217,7 +217,7 @@ def test_a_tensor_may_have_the_name_of_another_one_in_the_signature(tmp_path: Pa
         (("--after", "output/w"), "--after: must be tensors that operators compute, not constants"),
         (("--after", "scores"), "--after, --before: must have operators between them"),
         (("--before", "0"), "--after, --before: must have operators between them"),
-        (("--after", "twins"), "--after: must be one tensor, or the number of one of 3 and 6"),
+        (("--after", "twins"), "--after: must be the number 3 or 6, as the tensors share"),
         (
             ("--before", "3", "--after", "6"),
             "--after: must be tensors that the outputs depend on, but",

@@ -57,8 +57,8 @@ def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
         Number of weights that differ from those of the model.
 
     Raises:
-        ModelError: if a model cannot be read, a part was not cut from this one, two parts differ in
-            a tensor that they share, or the file cannot be written.
+        ModelError: if a model cannot be read, a part was not cut from this one, two parts
+            changed one tensor to different values, or the file cannot be written.
         UnsupportedError: if the model is an ONNX file.
     """
     return joined(file_of(model), [file_of(part) for part in parts], path)

@@ -508,6 +508,7 @@ class Trainer(Closing):
 
         Raises:
             ModelError: if the file cannot be written.
+            OptionError: if it is the file of the model, or the format does not fit the model.
         """
         self.checkpoints.save(path)
 

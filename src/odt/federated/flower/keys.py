@@ -24,7 +24,9 @@ from odt.errors import OdtError
 
 DAYS = 365
 MAX_NODES, MAX_DAYS = 100_000, 36_500
-HOST = re.compile(r"(?=.{1,63}$)[A-Za-z0-9*_]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+HOST = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{LABEL}(\.{LABEL})*")
+MAX_COMMON_NAME = 64  # of X.509; alternative names may be longer
 CURVE = ec.SECP384R1()
 
 
@@ -48,8 +50,9 @@ def make_keys(
         days: days for which the certificates are valid.
 
     Raises:
-        OdtError: if the folder has files, because keys are never overwritten, or cannot be made; if
-            a host is neither a name nor an address, or a number is out of range.
+        OdtError: if the folder has files, because keys are never overwritten, or it or a file
+            cannot be written; if a host is neither a name nor an address, or a number is out of
+            range.
     """
     path = Path(folder)
     check_whole("nodes", nodes, 1)
@@ -79,7 +82,7 @@ def make_keys(
         .sign(authority_key, hashes.SHA384())
     )
     server = (
-        _certificate(_name(hosts[0]), authority, server_key, days)
+        _certificate(_name(_common_name(hosts[0])), authority, server_key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
@@ -132,6 +135,11 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
+def _common_name(host: str) -> str:
+    """Returns a common name, which only people read: clients compare the alternative names."""
+    return host if len(host) <= MAX_COMMON_NAME else "odt SuperLink"
+
+
 def _host(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
@@ -149,5 +157,8 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+    except OSError as e:
+        raise OdtError(unwritable(path, e)) from e
