@@ -26,6 +26,7 @@ COMMANDS_ONLY = {"find_rate", "load_input", "mem_poll", "model", "out_dir", "png
 COMMANDS_ONLY |= {"source", "svg", "teacher_outputs"}
 PYTHON_ONLY = {
     "decay_steps",
+    "hyper_parameters",
     "initial_learning_rate",
     "min_delta",
     "mode",
