@@ -4,8 +4,6 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from odt.collector import paused_collector
-
 __version__ = "0.1.0"
 
 # Public name → its module, loaded when the name is first used: `import odt` stays instant. Type
@@ -123,6 +121,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _loaded(path: str) -> ModuleType:
+    from odt.collector import paused_collector  # `import odt` loads nothing
+
     with paused_collector():
         return importlib.import_module(path)
 

@@ -241,10 +241,13 @@ def _sample_column(weights: Any, samples: int, model: SampleSpecs | Runtime) -> 
     """Opens weights of samples; None for those of positions. Arguments as of `with_weights`."""
     specs = model.position_specs
     is_path = isinstance(weights, str | os.PathLike)
-    with reading("sample_weight", "must be arrays of numbers"):  # rows may differ in length
-        axes = 0 if is_path else np.ndim(weights)
-    if not is_path and (_by_output(weights, len(specs)) or axes > 1 < specs[0].size):
-        return None
+    if not is_path:
+        if _by_output(weights, len(specs)):
+            return None
+        with reading("sample_weight", "must be arrays of numbers"):  # rows may differ in length
+            axes = np.ndim(weights)
+        if axes > 1 < specs[0].size:
+            return None
     has_positions = is_path and any(spec.size > 1 for spec in specs)
     try:
         (column,) = _columns(weights, [WEIGHT], "sample_weight", "sample weight")
