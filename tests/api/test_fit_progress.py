@@ -133,7 +133,7 @@ def test_a_quiet_run_calls_nothing_after_a_step(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("verbose", [3, "yes", None])
 def test_other_values_are_refused(verbose: Any) -> None:
-    words = "`verbose=`: must be auto, 0, 1 or 2, but got"
+    words = "`verbose=`: must be (auto, 0, 1 or 2|a whole number or a text), but got"
     with odt.Trainer(MODEL) as trainer:
         for call in (
             lambda: trainer.fit(X, Y, verbose=verbose),

@@ -169,5 +169,5 @@ def test_artifacts_of_the_ort_interface_import_nothing(marker: str) -> None:
     with pytest.raises(odt.OdtError, match="is a custom loss of a Python module and must be given"):
         Module(path, state)
     assert not Path("MARKER").exists()
-    with pytest.raises(odt.OdtError, match="imports no module that a file names"):
+    with pytest.raises(odt.OdtError, match="must be one of odt's in artifacts"):
         artifacts.generate_artifacts(MODEL, loss=marker)  # what odt writes, odt must read

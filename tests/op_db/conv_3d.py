@@ -43,7 +43,7 @@ INFO = OpInfo(
     ),
     large=made("large", (68, 2, 8, 8, 16), (3, 3, 3, 16, 16), {}, bias=True),
     also_large=(
-        made("colors", (2, 4, 13, 12, 3), (3, 3, 3, 3, 16), {}, bias=True),
+        made("colors", (16, 4, 17, 16, 3), (3, 3, 3, 3, 16), {}, bias=True),
         made("tiles", (3, 4, 17, 16, 48), (3, 3, 3, 48, 32), {}, bias=True),
         made("strides", (2, 8, 25, 20, 34), (3, 2, 3, 34, 18), steps(2, 2, 1), bias=True),
     ),

@@ -118,6 +118,7 @@ SOME_RUNS = (
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
     "odt.habit_tables",
+    "odt.collector",
     "odt.habits",
     "odt.models.model_html",
     "odt.models.summary",

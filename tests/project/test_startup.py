@@ -56,7 +56,7 @@ def test_help_of_train_imports_no_row_and_no_engine() -> None:
     light = {"odt.core.options", *below(modules, "core.options")}  # the rows of options
     light |= {"odt.core.storage", *below(modules, "core.storage")}  # files, whatever they hold
     assert below(modules, "core") == light
-    rows = {f"odt.kernels.rows.{name}" for name in ("row_index", "scheduledef", "term")}
+    rows = {f"odt.kernels.rows.{name}" for name in ("row_index", "scalars", "scheduledef", "term")}
     assert below(modules, "kernels") == {"odt.kernels.registry", "odt.kernels.rows"} | rows
     assert not modules & (SLOW - {"click", "shutil"})  # Click asks shutil for the terminal's width
 

@@ -204,8 +204,12 @@ def checkpoint(ending: str) -> bytes:
     return data
 
 
-def read_data(path: Path) -> object:
-    columns, found = open_any(str(path), (4,))
+def read_raw(path: Path) -> object:
+    return read_data(path, (4,))
+
+
+def read_data(path: Path, shape: tuple[int, ...] = ()) -> object:
+    columns, found = open_any(str(path), shape)
     classes = found.classes if found else ()
     for column in columns:
         list(lines(column_statistics(column, classes)))
@@ -281,10 +285,11 @@ def restored(path: Path) -> object:
 
 
 DATA = (
-    "data show {f} --shape 4",
+    "data show {f}",
     "predict {m} --load-input {f}",
     "train {m} --load-input {f} --load-expected {d}/t.npy --batch-size 2 --epochs 1 --shuffle",
 )
+RAW = ("data show {f} --shape 4", *DATA[1:])
 SOURCE = ("gen-datafile --source {f} -o {d}/o --split train=1.0",)
 CHECKPOINT = (
     "checkpoint show {f}",
@@ -323,7 +328,8 @@ def kinds() -> Iterator[tuple[str, Kind]]:
     data = (read_data, read_column)
     any_or_front = either(any_bytes, fields(64))
     npz = zip_of(either(npy_header, any_bytes))
-    yield "raw", Kind("x.bin", lambda: samples().tobytes(), any_bytes, data, DATA)
+    raw = (read_raw, read_column)
+    yield "raw", Kind("x.bin", lambda: samples().tobytes(), any_bytes, raw, RAW)
     yield "npy", Kind("x.npy", lambda: saved(lambda f: np.save(f, samples())),
                       either(npy_header, any_or_front), data, DATA)  # fmt: skip
     yield "npz", Kind("x.npz", lambda: saved(lambda f: np.savez(f, samples())),

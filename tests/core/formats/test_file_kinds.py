@@ -192,5 +192,5 @@ def test_the_command_for_c_source_restores_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", [b"1234TFL3", io.BytesIO(b"1234TFL3"), None])
 def test_a_model_is_given_by_its_path(model: object) -> None:
-    with pytest.raises(odt.OptionError, match="must be the path of a model file, but got"):
+    with pytest.raises(odt.OptionError, match=r"must be .*path.*, but got"):
         odt.load_model(model)  # type: ignore[arg-type]
