@@ -21,6 +21,13 @@ from odt.kernels.rows.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpe
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
+FLOAT64 = np.dtype(np.float64)
+
+
+def add_up(x: Array, total: Array, axes: Axes, keepdims_shape: Axes) -> None:
+    """Adds up x over some axes in the dtype of the total."""
+    out = total.reshape(keepdims_shape, copy=False)
+    np.sum(x, axis=axes, keepdims=True, dtype=total.dtype, out=out)
 
 
 def infer(attrs: ReduceAttrs, s: Specs) -> Specs:

@@ -7,7 +7,7 @@ float64. Source: ReducerOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.reduce import infer, mixes_samples
+from odt.kernels.families.reduce import FLOAT64, add_up, infer, mixes_samples
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
     later_axes,
@@ -20,7 +20,6 @@ from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
-FLOAT64 = np.dtype(np.float64)
 
 
 def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
@@ -40,9 +39,7 @@ def forward(
     exact: Array | None = None,
 ) -> None:
     mean = y if exact is None else exact
-    np.sum(
-        x, axis=axes, keepdims=True, dtype=mean.dtype, out=mean.reshape(keepdims_shape, copy=False)
-    )
+    add_up(x, mean, axes, keepdims_shape)
     np.divide(mean, count, out=mean)
     if exact is not None:
         if y.dtype.kind != "f":

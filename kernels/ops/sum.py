@@ -5,7 +5,7 @@ float16 is added up in float64. Source: ReducerOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.reduce import infer, mixes_samples
+from odt.kernels.families.reduce import FLOAT64, add_up, infer, mixes_samples
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
     later_axes,
@@ -18,7 +18,6 @@ from odt.kernels.rows.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.rows.quantizeddef import QuantizedDef
 
 Axes = tuple[int, ...]
-FLOAT64 = np.dtype(np.float64)
 
 
 def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
@@ -36,9 +35,7 @@ def forward(
     count: int,
     exact: Array | None = None,
 ) -> None:
-    total = y if exact is None else exact
-    out = total.reshape(keepdims_shape, copy=False)
-    np.sum(x, axis=axes, keepdims=True, dtype=total.dtype, out=out)
+    add_up(x, y if exact is None else exact, axes, keepdims_shape)
     if exact is not None:
         np.copyto(y, exact, casting="unsafe")
 
