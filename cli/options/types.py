@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from odt.kernels.rows.scheduledef import Schedule
 
+ABOVE_ZERO = "0*[1-9][0-9]{0,17}"  # text of a whole number that int64 holds
+
 
 class Word(click.ParamType[str]):
     """A choice among words in any case, with - or _, or among onert_train's numbers for them.
@@ -428,7 +430,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",")]
-        if not all(re.fullmatch("0*[1-9][0-9]{0,17}", part) for part in parts):
+        if not all(re.fullmatch(ABOVE_ZERO, part) for part in parts):
             self.fail(f"must be whole numbers above 0 such as 64,32, but got {value}.", param, ctx)
         return tuple(map(int, parts))
 
@@ -469,7 +471,7 @@ class ClassList(click.ParamType["int | tuple[str, ...]"]):
             self.fail(f"must be a number or names such as red,white, but got {value}.", param, ctx)
         if len(names) > 1 or not re.fullmatch("-*[0-9]+", names[0]):
             return names
-        if not re.fullmatch("0*[1-9][0-9]{0,17}", names[0]):
+        if not re.fullmatch(ABOVE_ZERO, names[0]):
             self.fail(f"must be a number of at least 1, but got {value}.", param, ctx)
         return int(value)
 
