@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odt.cli.main import quick_imports
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed import (
     data_options,
@@ -31,6 +30,7 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import leave, stop_on_signals
+from odt.collector import quick_imports
 from odt.errors import OdtError
 
 if TYPE_CHECKING:

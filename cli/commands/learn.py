@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odt.cli.main import quick_imports
+from odt.collector import quick_imports
 from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from odt.cli.main import quick_imports
 from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.data_folder import data_folder
@@ -40,6 +39,7 @@ from odt.cli.options.shared import (
 from odt.cli.options.teacher import teacher_options
 from odt.cli.options.train_options import TrainOptions
 from odt.cli.output.signals import leave, stop_on_signals
+from odt.collector import quick_imports
 from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
 

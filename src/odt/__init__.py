@@ -121,9 +121,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _loaded(path: str) -> ModuleType:
-    from odt.collector import paused_collector  # `import odt` loads nothing
+    from odt.collector import quick_imports  # `import odt` loads nothing
 
-    with paused_collector():
+    with quick_imports():
         return importlib.import_module(path)
 
 

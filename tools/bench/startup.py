@@ -119,7 +119,7 @@ def import_all(names: Sequence[str]) -> str:
     """Code that imports modules as the command does, after NumPy."""
     return (
         "import importlib, numpy, numpy.random, sys\n"
-        "from odt.cli.main import quick_imports\n"
+        "from odt.collector import quick_imports\n"
         f"with quick_imports():\n  for name in {[*names]}:\n"
         "    if name not in sys.modules and name != '__main__':\n"
         "      try: importlib.import_module(name)\n"

@@ -1,11 +1,13 @@
 """The collector of cyclic garbage is as it was after a pause."""
 
 import gc
+import sys
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from odt.collector import paused_collector
+from odt.collector import paused_collector, quick_imports
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +40,33 @@ def test_pauses_may_be_nested() -> None:
     assert gc.isenabled()
 
 
-def test_what_a_pause_leaves_is_old_and_what_the_user_froze_stays_frozen() -> None:
-    gc.unfreeze()  # what commands froze in this process
-    with paused_collector():
+def test_imports_are_old_and_what_the_user_froze_stays_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with quick_imports():
+        loaded_before = [gc]
+    assert not any(each is loaded_before for each in gc.get_objects(generation=2))
+    with quick_imports():
         made = [gc]
+        monkeypatch.setitem(sys.modules, "a_new_module", gc)
     assert any(each is made for each in gc.get_objects(generation=2))
     gc.freeze()
     try:
-        with paused_collector():
-            pass
+        with quick_imports():
+            monkeypatch.setitem(sys.modules, "another_module", gc)
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+def test_cycles_of_a_loop_of_plans_are_collected() -> None:
+    class Cycle:
+        pass
+
+    gone = []
+    for _ in range(2000):
+        with paused_collector():
+            cycle = Cycle()
+        cycle.own = cycle  # type: ignore[attr-defined]
+        gone.append(weakref.ref(cycle))
+    assert gone[0]() is None
