@@ -30,7 +30,7 @@ from odt.datasets.statistics import (
     sample_boxes,
 )
 from odt.errors import OdtError
-from odt.text import plural, table
+from odt.text import quantity, table
 
 LINE = 10_000  # characters shown of a preprocessing step
 SHOWN = 10  # positions, and values of a step, that are listed
@@ -76,7 +76,7 @@ def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -
         ]
         write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples), boxes=boxes)
         count = min(samples, columns[0].length)
-        click.echo(f"{sheet}: the first {count} {plural(count, 'sample')}")
+        click.echo(f"{sheet}: the first {quantity(count, 'sample')}")
     if not_finite:
         raise click.exceptions.Exit(1)
 
@@ -112,7 +112,7 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
 def _title(statistics: ColumnStatistics) -> str:
     """Describes how many samples a tensor has."""
     count = statistics.samples
-    return f"{statistics.name}: {count} {plural(count, 'sample')} of {statistics.spec}"
+    return f"{statistics.name}: {quantity(count, 'sample')} of {statistics.spec}"
 
 
 def _short(value: object) -> str:

@@ -39,7 +39,7 @@ from odt.errors import OdtError
 from odt.evaluation.box_table import BoxTable
 from odt.evaluation.sample_table import SampleTable, write_csv
 from odt.progress import Progress
-from odt.text import plural
+from odt.text import quantity
 
 if TYPE_CHECKING:
     from odt.training.detection import Detections
@@ -132,7 +132,7 @@ def command(
         )
     line = report.figures_line(evaluation.loss, evaluation.metrics)
     length = evaluation.data.length
-    click.echo(f"{length} {plural(length, 'sample')} - {line}")
+    click.echo(f"{quantity(length, 'sample')} - {line}")
     if evaluation.detections:
         _show_boxes(evaluation, evaluation.detections, options)
     classes = evaluation.classes

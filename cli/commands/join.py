@@ -8,7 +8,7 @@ from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
 from odt.models.model import file_of
-from odt.text import plural
+from odt.text import quantity
 
 
 @click.command()
@@ -36,6 +36,4 @@ def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
     check_outputs({"--output": path}, {"MODEL": source.path, **{f"PART {p}": p for p in parts}})
     with warnings_as_lines():
         changed = odt.join(source, read, path)
-    click.echo(
-        f"{path}: {model} with {changed} {plural(changed, 'weight')} changed by {', '.join(parts)}"
-    )
+    click.echo(f"{path}: {model} with {quantity(changed, 'weight')} changed by {', '.join(parts)}")

@@ -12,6 +12,7 @@ import click
 from odt.collector import quick_imports
 from odt.core.storage.reading import unwritable
 from odt.errors import OdtError
+from odt.text import quantity
 
 if TYPE_CHECKING:
     from odt.cli.learning.recipe import Options, Recipe
@@ -125,7 +126,8 @@ def command(
     for result in results:
         values = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
         click.echo(
-            f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on {result.samples} samples"
+            f"{result.path}: {result.nbytes / 1000:,.0f} kB, {values} on "
+            f"{quantity(result.samples, 'sample')}"
         )
     click.echo(f"{folder / learning.REPORT}: curves, mistakes and confusions")
     click.echo(f"Use it: odt predict {shlex.quote(str(folder / learning.FLOAT))} --source NEW")

@@ -11,7 +11,7 @@ from odt.cli.options.shared import signature_option
 from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.cli.output.training_log import warnings_as_lines
 from odt.errors import OdtError
-from odt.text import plural
+from odt.text import quantity
 
 MODES = ("--rank", "--merge", "--adapters")
 NEW = ("--target", "--alpha", "--seed")  # options of new adapters
@@ -126,7 +126,7 @@ def command(
     weights = len(adapter_sizes) // 2
     fraction = count / (sum(sizes.values()) - count + blocks)
     click.echo(
-        f"{output}: adapters of rank {rank} for {weights} {plural(weights, 'weight')}, {count:,} "
+        f"{output}: adapters of rank {rank} for {quantity(weights, 'weight')}, {count:,} "
         f"parameters, {fraction:.1%} of the model's"
     )
     option = [] if signature is None else ["--signature", signature]

@@ -6,12 +6,12 @@ from odt.cli.output.spelling import spell
 from odt.core.storage.reading import printable
 from odt.datasets.generate import SplitFiles
 from odt.errors import MAX_MESSAGE
-from odt.text import plural
+from odt.text import quantity
 
 
 def report(split: SplitFiles) -> None:
     """Prints the files, classes and skipped samples of one split."""
-    click.echo(f"{split.name}: {split.samples} {plural(split.samples, 'sample')}")
+    click.echo(f"{split.name}: {quantity(split.samples, 'sample')}")
     roles = ("input", split.inputs), ("output", split.targets)
     # A split without targets has one file.
     for (role, specs), path in zip(roles, split.files, strict=False):

@@ -9,7 +9,7 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 from odt.federated.federation import Federation
 from odt.federated.history import Round
-from odt.text import plural, size
+from odt.text import quantity, size
 
 
 def begin_lines(federation: Federation) -> list[str]:
@@ -23,7 +23,7 @@ def begin_lines(federation: Federation) -> list[str]:
     width = max(map(len, rows))
     return [
         f"clients: {len(sizes)}, with {sizes[0]} to {sizes[-1]} samples, {sum(sizes):,} in all",
-        f"trains: {count:,} parameters in {len(tensors)} {plural(len(tensors), 'tensor')}",
+        f"trains: {count:,} parameters in {quantity(len(tensors), 'tensor')}",
         "== memory ==",
         *(f"- {name:{width}} = {nbytes:>13,} bytes" for name, nbytes in rows.items()),
         "=" * 12,
@@ -34,7 +34,7 @@ def round_line(result: Round, rounds: int) -> str:
     """Formats a round: clients, loss, metrics and bytes."""
     items = [f"Round {result.round}/{rounds}"]
     if result.round:
-        items.append(f"{result.trained} of {result.sampled} clients")
+        items.append(f"{result.trained} of {quantity(result.sampled, 'client')}")
     items += [f"{name}: {value:.4f}" for name, value in result.metrics.items()]
     if result.round:
         items.append(f"{size(result.bytes_up)} up, {size(result.bytes_down)} down")

@@ -77,9 +77,9 @@ class DequantizedGraph:
                 "exported with the same types, or as a float32 model with `float_weights=True`."
             )
         return (
-            f"{self.graph.name}: {count} weights are stored as float16, bfloat16, "
-            "integers or sparse; they train as float32 and are exported in their stored form with "
-            "new scales, or as float32 with `float_weights=True`."
+            f"{self.graph.name}: weights that are stored as float16, bfloat16, integers or sparse "
+            f"({count}) train as float32 and are exported in their stored form with new scales, or "
+            "as float32 with `float_weights=True`."
         )
 
 

@@ -143,8 +143,8 @@ class Recipe:
         blocks = sum(t.is_in_blocks for t in self.graph.tensors)
         if blocks and self.lowered.adapted is None:
             notes.append(
-                f"{self.model.path}: {blocks} weights are in blocks of GGML, which stay as they "
-                "are. Adapters, which `odt lora` makes, train instead."
+                f"{self.model.path}: weights in blocks of GGML ({blocks}) stay as they are. "
+                "Adapters, which `odt lora` makes, train instead."
             )
         if self.origins["trainable_ops"] == ORIGIN:
             notes.append(

@@ -53,6 +53,11 @@ def plural(count: int, one: str, several: str = "") -> str:
     return one if count == 1 else several or f"{one}s"
 
 
+def quantity(count: int, one: str, several: str = "") -> str:
+    """Returns a number and its noun: 1 sample, 3 samples; arguments as of `plural`."""
+    return f"{count} {plural(count, one, several)}"
+
+
 def duration(seconds: float) -> str:
     """Formats a time: 8.3s, 4m10s, 1h05m."""
     if seconds < 59.95:  # which has one decimal; above, 60.0s

@@ -99,8 +99,11 @@ def test_without_validation_the_plot_shows_the_metric_of_the_clients(
 
 def test_clients_may_be_given_by_a_file(options: list[object]) -> None:
     np.save("clients.npy", np.arange(120) % 3)
-    done = run(*options, "--clients", 3, "--rounds", 0, "--partition", "clients.npy")
+    done = run(
+        *options, "--clients", 3, "--rounds", 0, "--partition", "clients.npy", "--fraction", 0.3
+    )
     assert done.stdout.startswith("clients: 3, with 40 to 40 samples, 120 in all\n")
+    assert "- updates of 1 client " in done.stdout
 
 
 def test_a_refused_update_is_a_line(options: list[object]) -> None:

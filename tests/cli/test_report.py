@@ -14,7 +14,7 @@ from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
 from odt.errors import OptionError
-from odt.text import plural, size, table
+from odt.text import plural, quantity, size, table
 from odt.training.memory_text import memory_block
 
 RULE = "==================================="  # 35
@@ -194,4 +194,4 @@ def test_polling_without_proc_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(("count", "text"), [(0, "files"), (1, "file"), (2, "files")])
 def test_nouns_behind_numbers(count: int, text: str) -> None:
     assert plural(count, "file") == text
-    assert plural(count, "class", "classes") == ("class" if count == 1 else "classes")
+    assert quantity(count, "class", "classes") == f"{count} class{'es' * (count != 1)}"

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from odt.core.storage.reading import printable
 from odt.datasets.source import Kind
-from odt.text import plural
+from odt.text import quantity
 
 PICTURES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff",
@@ -88,7 +88,7 @@ def suffix_counts(names: Iterable[str], *, remedies: bool = True) -> str:
         for suffix, count in ordered[:MAX_SUFFIXES]
     ]
     if others := sum(count for _, count in ordered[MAX_SUFFIXES:]):
-        shown.append(f"{others} {plural(others, 'other')}")
+        shown.append(quantity(others, "other"))
     return ", ".join(shown)
 
 
@@ -99,7 +99,7 @@ def _remedy(suffix: str) -> str:
 
 def counted_files(count: int) -> str:
     """Returns a number of files in words."""
-    return f"{count} {plural(count, 'file')}"
+    return quantity(count, "file")
 
 
 def split_by_kind(names: Iterable[str], kind: Kind) -> tuple[list[str], list[str]]:

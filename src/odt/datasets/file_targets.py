@@ -22,7 +22,7 @@ from odt.datasets.tables import plain_numbers
 from odt.datasets.tree import Tree, unpacked
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
-from odt.text import plural
+from odt.text import quantity
 
 SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
 # Endings of the names of masks, before the suffix.
@@ -145,7 +145,7 @@ def _each_once(
         )
     if count := len(names) - len(targets):
         again = sorted(name for name, lines in Counter(names).items() if lines > 1)
-        lines = f"{count} {plural(count, 'line')}"
+        lines = quantity(count, "line")
         notes.append(f"left out {lines} of {path} that repeat one before: {listed(again)}")
     return [*targets], [*targets.values()]
 

@@ -49,7 +49,7 @@ from odt.datasets.table_text import (
 from odt.datasets.tree import unpacked
 from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
-from odt.text import plural
+from odt.text import quantity
 
 MAX_TITLES = 10  # lines above a table
 HEAD = 1000  # rows from which the kinds of the columns are found
@@ -601,7 +601,7 @@ class _Faults:
             name = printable(self._table.names[k])
             bad = self._bad[k]
             option = self._option(k)
-            kind = f"{len(bad.words)} {plural(len(bad.words), 'word')}"
+            kind = quantity(len(bad.words), "word")
             if option == "date":
                 kind = "dates"
             elif option == "leave_out":

@@ -16,6 +16,7 @@ from odt.federated.payloads import broadcast, decode, encode, nbytes_of, receive
 from odt.federated.settings import Settings
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Array, Tensors, Update
+from odt.text import quantity
 from odt.training.trainer import Trainer
 
 # Streams of random numbers that belong to no client, in place of its number in a seed.
@@ -107,7 +108,7 @@ class Federation:
         return {
             "one client": self.trainer.session.build().memory().total,
             "tensors of the server": nbytes,
-            f"updates of {settings.sampled} clients": settings.sampled * nbytes,
+            f"updates of {quantity(settings.sampled, 'client')}": settings.sampled * nbytes,
             "error feedback of all clients": residuals * nbytes,
             "state of the strategy": len(self.strategy.moments) * nbytes,
         }

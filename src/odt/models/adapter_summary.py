@@ -14,7 +14,7 @@ from odt.core.model.graph import MAX_NAME
 from odt.core.storage.reading import open_regular
 from odt.errors import one_line
 from odt.models.model import Path
-from odt.text import plural, size, table
+from odt.text import quantity, size, table
 
 
 def is_adapter_file(path: Path) -> bool:
@@ -53,7 +53,7 @@ def describe_adapters(path: Path) -> str:
     ]
     lines = [
         f"{stored.path}: adapters in the form of {stored.form}, {nbytes}",
-        f"rank {stored.rank}, alpha {stored.alpha:g}: {weights} {plural(weights, 'weight')}, "
+        f"rank {stored.rank}, alpha {stored.alpha:g}: {quantity(weights, 'weight')}, "
         f"{count:,} parameters",
         f"base: {_base(stored)}",
         "",

@@ -13,7 +13,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.models.creation import form_of
 from odt.models.model import Path
-from odt.text import plural
+from odt.text import plural, quantity
 
 CLASSIFIER = "For a classifier of whole samples instead, give `classifier=True`."
 
@@ -57,7 +57,7 @@ def with_new_classes(
     layers = class_layers(file.graph, scores.tensor)
     new = with_max_detections(replace_classes(file, scores, names, seed), max_detections)
     operators = ", ".join(str(node.origin) for node in layers)
-    count = f"{len(names)} {plural(len(names), 'class', 'classes')}"
+    count = quantity(len(names), "class", "classes")
     lines = [
         f"{count} in place of {scores.classes} at each {scores.place}: {', '.join(names)}",
         f"New layers: {plural(len(layers), 'operator')} {operators}. Boxes and all "

@@ -16,7 +16,7 @@ from odt.core.recipe.selection import Selection, select
 from odt.core.recipe.training_outputs import describe_left_out
 from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.text import plural, size, table
+from odt.text import quantity, size, table
 
 ALL = Selection()
 MAX_NAMED = 3  # tensors that are named for each reason
@@ -61,10 +61,9 @@ def describe_file(model: Model) -> list[str]:
     """Describes the file: size, format, metadata and signatures."""
     graph = model.graph
     lines = [
-        f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} "
-        f"{plural(len(graph.nodes), 'operator')}, "
-        f"{len(graph.tensors)} tensors, {model.subgraphs} "
-        f"{plural(model.subgraphs, 'subgraph')}"
+        f"{model.path}: {model.format}, {size(len(model.data))}, "
+        f"{quantity(len(graph.nodes), 'operator')}, {quantity(len(graph.tensors), 'tensor')}, "
+        f"{quantity(model.subgraphs, 'subgraph')}"
     ]
     if model.description:
         lines.append(f"description: {one_line(model.description, MAX_MESSAGE)}")
@@ -170,8 +169,8 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
         for i in tensors
     ]
     return [
-        f"{title}: {inspection.values(tensors):,} values in {len(tensors)} "
-        f"{plural(len(tensors), 'tensor')}, {nbytes}",
+        f"{title}: {inspection.values(tensors):,} values in "
+        f"{quantity(len(tensors), 'tensor')}, {nbytes}",
         *table(rows),
     ]
 

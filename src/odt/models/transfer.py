@@ -21,7 +21,7 @@ from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
 from odt.models.detector_classes import class_names, different_names, with_new_classes
 from odt.models.model import Model, Path, file_of, lowered_of
-from odt.text import plural
+from odt.text import quantity
 
 
 @checked_arguments
@@ -116,7 +116,7 @@ def replace_head(
     if show is not None:
         outputs = ", ".join(map(file.graph.label, file.graph.outputs))
         nouns = ("value",) if head.activation == "linear" else ("class", "classes")
-        show(f"{head.outputs} {plural(head.outputs, *nouns)} in place of {outputs}")
+        show(f"{quantity(head.outputs, *nouns)} in place of {outputs}")
         show(_reads(new))
         show(
             f"The new layers train alone at first, as with `last={head.operators}`; `last=-1` "

@@ -27,7 +27,7 @@ from odt.errors import DataError, OdtError, OptionError, warn
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
-from odt.text import Printed, plural
+from odt.text import Printed, plural, quantity
 from odt.training.callbacks import Logs
 from odt.training.option_forms import nbytes
 from odt.training.recipes import recipe_of, request_of
@@ -84,7 +84,8 @@ class Personalization(Printed):
     def __str__(self) -> str:
         """Returns the lines that `odt personalize` prints."""
         used = f"{self.samples} new and {self.replayed} stored samples"
-        lines = [f"{used} of {len(self.classes)} classes, {self.memory / 1e6:.1f} MB planned"]
+        classes = quantity(len(self.classes), "class", "classes")
+        lines = [f"{used} of {classes}, {self.memory / 1e6:.1f} MB planned"]
         if self.new_classes:
             lines.append(f"new classes: {', '.join(self.new_classes)}")
         for count, what, was, now in (
@@ -101,7 +102,7 @@ class Personalization(Printed):
         if self.rolled_back:
             lines.append(f"Rolled back: {self.rolled_back}; {self.path} is not written.")
         if self.stored:
-            held = f"{self.stored} {plural(self.stored, 'sample')}"
+            held = quantity(self.stored, "sample")
             lines.append(f"{self.store}: {held}, {self.store_nbytes:,} bytes")
         return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from odt.data.run_samples import Samples
 from odt.errors import MAX_MESSAGE, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.text import plural
+from odt.text import quantity
 from odt.training.session import Session
 
 MAX_NAMED = 5  # classes that a warning names
@@ -48,7 +48,7 @@ def warnings_before_training(
     if first > epochs > 0:
         done = first - 1
         yield (
-            f"{resume.path}: has completed {done} {plural(done, 'epoch')}, so none is left. "
+            f"{resume.path}: has completed {quantity(done, 'epoch')}, so none is left. "
             f"`epochs={epochs}` counts from the first epoch: give more than {done}."
         )
     else:
@@ -59,8 +59,8 @@ def warnings_before_training(
         elif count < info.step_samples:
             batches = f", `accumulate={info.accumulate}`" if info.accumulate > 1 else ""
             yield (
-                f"`batch_size={info.batch_size}`{batches}: the training data has only {count} "
-                f"{plural(count, 'sample')}, so each step uses all of them."
+                f"`batch_size={info.batch_size}`{batches}: the training data has only "
+                f"{quantity(count, 'sample')}, so each step uses all of them."
             )
 
 
@@ -210,8 +210,7 @@ def never_predicted(
         return None
     has_names = len(classes) == len(actual)
     labels = [
-        f"{one_line(classes[k], MAX_NAME) if has_names else k} "
-        f"({actual[k]} {plural(actual[k], 'sample')})"
+        f"{one_line(classes[k], MAX_NAME) if has_names else k} ({quantity(actual[k], 'sample')})"
         for k in missing[:MAX_NAMED]
     ]
     if missing.size > MAX_NAMED:

@@ -7,13 +7,13 @@ from odt.core.planning.schedule import Schedule
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.results import MemoryReport
 from odt.kernels.rows.opdef import Array, TensorSpec
-from odt.text import plural
+from odt.text import quantity
 
 
 def trained_line(trained: Collection[Array | TensorSpec]) -> str:
     """Formats the number of parameters that train."""
     values, count = sum(t.size for t in trained), len(trained)
-    return f"trains: {values:,} parameters in {count} {plural(count, 'tensor')}"
+    return f"trains: {values:,} parameters in {quantity(count, 'tensor')}"
 
 
 def precision_line(plan: Plan) -> str:
@@ -26,7 +26,7 @@ def precision_line(plan: Plan) -> str:
 
 def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
     """Formats the memory that training has allocated, in bytes."""
-    workers = f"{schedule.workers} {plural(schedule.workers, 'worker')}"
+    workers = quantity(schedule.workers, "worker")
     reused = memory.arena / memory.separate if memory.separate else 1.0
     split = "not split" if schedule.micro_batch == schedule.batch else "split into samples"
     rows = {

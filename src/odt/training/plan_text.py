@@ -15,7 +15,7 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.errors import one_line
 from odt.kernels.registry import OPTIMIZERS
-from odt.text import plural, size, table
+from odt.text import quantity, size, table
 
 SHOWN = 12  # values alive at the peak that are listed
 # Other memory that training takes, a key of LEAVE_OUT in fit_budget → name of its line.
@@ -53,7 +53,7 @@ def describe_schedule(forecast: Forecast) -> list[str]:
     schedule = forecast.schedule
     runs = -(-schedule.batch // schedule.micro_batch)
     parts = f"{runs} micro-batches of {schedule.micro_batch}" if runs > 1 else "one micro-batch"
-    workers = f"{schedule.workers} {plural(schedule.workers, 'worker')}"
+    workers = quantity(schedule.workers, "worker")
     lines = [f"batch of {schedule.batch}: {parts}, on {workers}"]
     if schedule.why:
         lines.append(f"not split: {schedule.why}")

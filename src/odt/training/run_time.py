@@ -16,7 +16,7 @@ from odt.core.training.random_data import random_data
 from odt.core.training.watch import Watch
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array
-from odt.text import plural
+from odt.text import quantity
 from odt.training.default_rate import MAX_PROBES, NEW, STEPS, constant_loss
 from odt.training.fitting import UNTRAINED
 from odt.training.trainer import Trainer
@@ -81,7 +81,7 @@ class RunTime:
         if self.epochs > 1 and self.first_epoch > 1.1 * self.epoch:
             parts.append(f"the first epoch {about(self.first_epoch)}")
             later -= 1
-        parts.append(f"{later} {plural(later, 'epoch')} of {about(self.epoch)}")
+        parts.append(f"{quantity(later, 'epoch')} of {about(self.epoch)}")
         most = "at most " if self.at_most else ""
         total = about(self.total)
         return f"Takes {most}about {total}: {', then '.join(parts)}, {self.basis}."

@@ -41,7 +41,7 @@ def test_half_weights_train_and_are_of_their_type_again(
     model = build(tmp_path / "half.tflite")
     folded = dequantize_weights(model)
     assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
-    assert "1 weights are stored as float16, bfloat16, integers or sparse" in folded.note
+    assert "stored as float16, bfloat16, integers or sparse (1) train as float32" in folded.note
     rng = np.random.default_rng(1)
     x, t = rng.standard_normal((8, 6), np.float32), rng.standard_normal((8, 4), np.float32)
     out = tmp_path / "out.tflite"
