@@ -93,11 +93,18 @@ def write_csv(
             nonlocal number
             for row in arrays[index].reshape(len(arrays[index]), -1):
                 best = [columns[int(row.argmax())]] if classes else []
-                write([label(number), *best, *(f"{value:.9g}" for value in row)])
+                write([label(number), *best, *map(_digits, row)])
                 number += 1
 
         write(["sample", *(["class"] if classes else []), *columns])
         yield append
+
+
+def _digits(value: Any) -> str:
+    """Returns a number of NumPy with all the digits that its type has."""
+    if value.dtype.kind in "biu":
+        return str(int(value))
+    return f"{value:.9g}" if value.itemsize <= 4 else repr(value.item())
 
 
 def _write_header(file: AtomicFile | IO[bytes], sample: TensorSpec, length: int) -> None:
