@@ -4,7 +4,6 @@ As in Keras, the loss of a batch is Σ weight · loss / number of samples: weigh
 divisor. Metrics are not weighted.
 """
 
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +14,7 @@ from odt.core.data.protocol import SampleOrder, Scales, Weights, scales_of
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import Array, TensorSpec
+from odt.kernels.rows.scalars import is_number, plain
 
 BALANCED = "balanced"
 WEIGHT = TensorSpec((), np.dtype(np.float32))  # of one sample
@@ -93,9 +93,10 @@ def class_weights(
     if not isinstance(weights, str):
         for label, weight in weights.items():
             if label not in range(classes):
-                raise OptionError("class_weight", f"classes must be 0 … {classes - 1}", label)
-            if not 0 <= weight < math.inf:
-                actual = f"{weight:g} for class {label}"
+                rule = f"classes must be 0 … {classes - 1}"
+                raise OptionError("class_weight", rule, repr(plain(label)))
+            if not (is_number(weight) and weight >= 0):
+                actual = f"{plain(weight)!r} for class {label}"
                 raise OptionError("class_weight", "weights must be finite and 0 or more", actual)
     elif weights != BALANCED:
         raise OptionError("class_weight", f"must be {BALANCED} or weights", weights)

@@ -212,7 +212,10 @@ def test_batches_of_an_iterable_may_hold_weights() -> None:
     ("given", "message"),
     [
         ({"class_weight": {10: 1.0}}, r"class_weight=`: classes must be 0 … 9, but got 10$"),
-        ({"class_weight": {0: -1.0}}, r"finite and 0 or more, but got -1 for class 0$"),
+        ({"class_weight": {"1": 1.0}}, r"class_weight=`: classes must be 0 … 9, but got '1'$"),
+        ({"class_weight": {0: -1.0}}, r"finite and 0 or more, but got -1\.0 for class 0$"),
+        ({"class_weight": {0: "1"}}, r"finite and 0 or more, but got '1' for class 0$"),
+        ({"class_weight": {0: None}}, r"finite and 0 or more, but got None for class 0$"),
         ({"class_weight": "even"}, r"class_weight=`: must be balanced or weights, but got even$"),
         ({"sample_weight": -W - 1}, r"sample_weight: sample 0: weights must be finite and 0 or"),
         ({"sample_weight": W[1:]}, r"sample_weight: .* each of the 40 samples, but got 39\."),
