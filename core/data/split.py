@@ -25,7 +25,8 @@ class Split:
 def split_last(length: int, fraction: float) -> Split:
     """Uses the last samples for validation, as onert_train and Keras do.
 
-    Computes in float32, as onert_train does: 1,000 samples at 0.2 give 800 and 199.
+    Computes in float32, as onert_train does: 1,000 samples at 0.2 give 800 and 199. Of more than
+    2^24 samples, float32 does not hold all numbers; none above `length` is used.
 
     Args:
         length: number of samples.
@@ -37,8 +38,9 @@ def split_last(length: int, fraction: float) -> Split:
     check_fraction(fraction)
     one, total = np.float32(1), np.float32(length)
     border = one - np.float32(fraction)
-    start = int(total * border)
-    return Split(range(start), range(start, start + int(total * (one - border))))
+    start = min(int(total * border), length)
+    end = min(start + int(total * (one - border)), length)
+    return Split(range(start), range(start, end))
 
 
 def split_classes(labels: Array, fraction: float, seed: int) -> Split:

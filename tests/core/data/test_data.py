@@ -373,6 +373,9 @@ def test_a_check_allocates_little() -> None:
         (10, 0.0, range(10), range(10, 10)),
         (10, 1.0, range(0), range(10)),
         (60_000, 0.1, range(54_000), range(54_000, 60_000)),
+        # In float32 there are 2^24 + 4.
+        (2**24 + 3, 0.0, range(2**24 + 3), range(2**24 + 3, 2**24 + 3)),
+        (2**24 + 3, 0.1, range(15_099_498), range(15_099_498, 2**24 + 3)),
     ],
 )
 def test_splits_are_those_of_onert_train(
