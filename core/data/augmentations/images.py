@@ -318,7 +318,8 @@ class Saturation(ColorAugmentation):
     def check(self, shape: Sequence[int]) -> None:
         """Checks the strength and that there are three channels."""
         super().check(shape)
-        if len(shape) != 3 or 3 not in (shape[0], shape[-1]):
+        image = np.broadcast_to(np.float32(), shape)  # which takes no memory
+        if len(shape) != 3 or channels_last(image).shape[-1] != 3:
             raise self.refuse("needs images with three channels", tuple(shape))
 
     def reference(self, x: Array, facts: Facts) -> Array:

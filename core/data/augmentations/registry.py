@@ -49,7 +49,7 @@ def parse_augmentations(value: Any) -> tuple[Augmentation, ...]:
             augmentations += [_parse(text) for text in texts if text not in ("", NONE)]
         elif isinstance(item, Augmentation):
             augmentations.append(item)
-        elif callable(item):
+        elif callable(item) and not isinstance(item, type):
             augmentations.append(Custom(item))
         else:
             raise OptionError("augment", "must be names, augmentations or functions", repr(item))

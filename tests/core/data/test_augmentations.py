@@ -311,6 +311,7 @@ def test_texts_are_read_as_they_are_written() -> None:
         ("flip:up", (4, 4, 3), "flip: its value must be horizontal, vertical or both, but got up"),
         ("rotate", (9,), r"rotate: needs images .*, but got \(9,\)"),
         ("saturation", (4, 4), "saturation: needs images with three channels"),
+        ("saturation", (3, 5, 2), "saturation: needs images with three channels"),
         ("gain", (20, 8), r"gain: needs waveforms \(time\); use brightness for spectrograms"),
         ("time-mask", (9,), "time-mask: needs spectrograms"),
         ("noise:0", (9,), "noise: its value must be above 0, but got 0"),
@@ -318,6 +319,7 @@ def test_texts_are_read_as_they_are_written() -> None:
         ("noise:", (9,), "noise: its value must be a number, but got none"),
         ({"noise": 3}, (9,), "must be names, augmentations or functions, but got {'noise': 3}"),
         (True, (9,), "must be names, augmentations or functions, but got True"),
+        (odt.augment.Flip, (4, 4), "must be names, augmentations or functions, but got <class .*>"),
         ([["flip"]], (9,), r"must be names, augmentations or functions, but got \['flip'\]"),
     ],
 )
