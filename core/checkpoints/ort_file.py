@@ -29,7 +29,7 @@ from odt.schemas.ort_checkpoint import IDENTIFIER, VERSION
 MAX_NBYTES = 2**31 - 1  # of a flatbuffer
 GROUP = "group0"  # name of the only group of parameters
 MOMENT = "momentum"  # begins the names of moments
-RATE = 0.001  # initial learning rate of a new group
+RATE = 0.001  # initial learning rate without a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_ort_checkpoint(path: str | os.PathLike[str]) -> OrtCheckpoint:
         frozen,
         _moments(name, group, trained),
         step=step,
-        learning_rate=group.get("initial_learning_rate", RATE),
+        learning_rate=group.get("initial_learning_rate", 0.0) if groups else RATE,
         properties=_properties(tables.get("property_bag", {})),
         is_nominal=nominal,
     )
@@ -143,12 +143,14 @@ def _moments(
 
 
 def _properties(bag: Mapping[str, Any]) -> dict[str, Property]:
-    """Reads the user's properties, of all types."""
+    """Reads the user's properties, of all types. A file leaves out the value 0."""
     properties: dict[str, Property] = {}
-    for entry in (*bag.get("ints", []), *bag.get("floats", []), *bag.get("strings", [])):
-        value = entry.get("value", 0)
-        text = _text(value) if isinstance(value, bytes) else value
-        properties[_text(entry.get("name", b""))] = text
+    zeros: Mapping[str, int | float | bytes] = {"ints": 0, "floats": 0.0, "strings": b""}
+    for key, zero in zeros.items():
+        for entry in bag.get(key, []):
+            value = entry.get("value", zero)
+            text = _text(value) if isinstance(value, bytes) else value
+            properties[_text(entry.get("name", b""))] = text
     return properties
 
 

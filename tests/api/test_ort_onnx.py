@@ -723,6 +723,19 @@ def test_bad_calls_are_refused(arguments: tuple[Any, ...], message: str, tmp_pat
         module(*arguments)
 
 
+def test_zeros_of_a_checkpoint_come_back_as_they_were(tmp_path: Path) -> None:
+    """A flatbuffer leaves them out."""
+    w = np.ones(3, np.float32)
+    properties: dict[str, str | int | float] = {"i": 0, "f": 0.0, "s": ""}
+    state = OrtCheckpoint({"w": w}, {}, {"w": (w, w)}, learning_rate=0.0, properties=properties)
+    write_ort_checkpoint(state, tmp_path / "c")
+    again = read_ort_checkpoint(tmp_path / "c")
+    assert again.learning_rate == 0
+    assert {name: repr(value) for name, value in again.properties.items()} == {
+        name: repr(value) for name, value in properties.items()
+    }
+
+
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
     whole = OrtCheckpoint(
         {"w": np.arange(6, dtype=np.float32).reshape(2, 3)},

@@ -120,7 +120,7 @@ def test_resuming_with_the_optimizer_computes_the_same_bits(tmp_path: Path) -> N
         assert found[0] == wanted[0]
         assert (found == wanted) == equal
         assert dict(again.properties) == {"epoch": 3, "lr": 0.1}
-        assert again.odt_state.step == 6 if equal else 3
+        assert again.odt_state.step == (6 if equal else 3)
 
 
 def test_a_nominal_checkpoint_waits_for_its_parameters(tmp_path: Path) -> None:
