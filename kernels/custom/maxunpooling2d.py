@@ -37,7 +37,8 @@ def infer(attrs: PoolAttrs, s: Specs) -> Specs:
         )
     if attrs.stride != attrs.window or min(attrs.window) < 1:
         raise ShapeError(
-            f"the stride must be the size of the window, but got {attrs.stride} and {attrs.window}"
+            "the stride must be the size of the window, 1 or more, "
+            f"but got {attrs.stride} and {attrs.window}"
         )
     (n, h, w, c), (height, width) = x.shape, attrs.window
     return {"y": TensorSpec((n, h * height, w * width, c), x.dtype)}

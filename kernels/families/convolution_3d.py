@@ -15,7 +15,13 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import convolution
-from odt.kernels.geometry.conv_geometry import VolumeAttrs, back_geometry, conv_attrs, geometry
+from odt.kernels.geometry.conv_geometry import (
+    VolumeAttrs,
+    back_geometry,
+    check_phases,
+    conv_attrs,
+    geometry,
+)
 from odt.kernels.geometry.window import Axis
 from odt.kernels.rows.opdef import Array, Options, Specs, TensorSpec
 
@@ -75,9 +81,11 @@ def check(s: Specs, *, channels: int, units: int) -> None:
 
 
 def axes(attrs: VolumeAttrs, x: TensorSpec, w: TensorSpec) -> tuple[Axis, Axis, Axis]:
-    """Returns the geometry of depth, height and width."""
+    """Returns the geometry of depth, height and width; raises ShapeError as `ConvAttrs.axes`."""
     h, v = attrs.axes(_images(x, x.shape[0]), _filters(w))
-    return attrs.depth(x, w), h, v
+    d = attrs.depth(x, w)
+    check_phases(d, h, v)
+    return d, h, v
 
 
 def lengths(attrs: VolumeAttrs, x: TensorSpec, w: TensorSpec) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:
     height, width = attrs.window
     if height * width >= NO_TAP:
         raise ShapeError(
-            f"a window must have less than {NO_TAP} values, but got {height} × {width}"
+            f"a window must have fewer than {NO_TAP} values, but got {height} × {width}"
         )
     return attrs
 

@@ -35,8 +35,8 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
 
 def check_state(s: Specs, name: str, samples: int, units: int) -> None:
     """Raises ShapeError if an initial state is neither one row nor one row for each sample."""
-    if name in s and s[name].shape != (1, units):
-        must_be(s, name, samples, units)
+    is_shared = name in s and s[name].shape == (1, units)
+    must_be(s, name, 1 if is_shared else samples, units)
 
 
 def mixes_along_time(time_axis: int | None, batched: Names) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from math import prod
 from typing import Any
 
 from odt.dataclass import dataclass
@@ -46,13 +47,18 @@ class ConvAttrs:
                 zip(self.stride, self.dilation, self.zeros, strict=True)
             )
         )
-        count = min(h.size, h.stride) * min(v.size, v.stride)
-        if count > MAX_PHASES:
-            raise ShapeError(
-                f"strides must give at most {MAX_PHASES} stride phases, but got {count} of "
-                f"{h.stride} × {v.stride}"
-            )
+        check_phases(h, v)
         return h, v
+
+
+def check_phases(*axes: Axis) -> None:
+    """Raises ShapeError if strides divide the input into very many phases."""
+    count = prod(min(a.size, a.stride) for a in axes)
+    if count > MAX_PHASES:
+        strides = " × ".join(str(a.stride) for a in axes)
+        raise ShapeError(
+            f"strides must give at most {MAX_PHASES} stride phases, but got {count} of {strides}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class PoolAttrs:
             axis(x.shape[i], self.window[i - 1], self.stride[i - 1], 1, self.padding)
             for i in (1, 2)
         )
-        # Operators that store positions of taps have windows of less than NO_TAP: trimming those
+        # Operators that store positions of taps have windows of fewer than NO_TAP: trimming those
         # would change the positions.
         if self.window[0] * self.window[1] < NO_TAP:
             return h, v

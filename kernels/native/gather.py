@@ -14,11 +14,15 @@ from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(name: str) -> Callable[[Attrs, Specs], bool]:
-    """Makes a check: an array is float32 and not empty, and NumPy's indices have eight bytes."""
+    """Makes a check: an array is float32, none of float32 is empty, NumPy's indices are int64.
+
+    Without the check, an index would select a row before an empty table.
+    """
 
     def check(attrs: Attrs, s: Specs) -> bool:
         rows = s[name] if name in s else s[name[1:]]  # dx has the spec of x
-        return np.dtype(np.intp).itemsize == 8 and rows.dtype == FLOAT and rows.size > 0
+        has_values = all(spec.size for spec in s.values() if spec.dtype == FLOAT)
+        return np.dtype(np.intp).itemsize == 8 and rows.dtype == FLOAT and has_values
 
     return check
 

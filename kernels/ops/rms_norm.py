@@ -27,9 +27,9 @@ def infer(epsilon: float, s: Specs) -> Specs:
     x, gamma = s["x"], s["gamma"]
     leading = len(gamma.shape) - 1
     fits = gamma.shape == (1,) * leading + x.shape[-1:] and leading < len(x.shape)
-    if not x.shape or not x.size or x.dtype.kind != "f" or not fits:
+    if not x.shape or not x.size or x.dtype.kind != "f" or not fits or gamma.dtype != x.dtype:
         raise ShapeError(
-            "x must be (…, K) of a float type and not empty, and gamma (K), "
+            "x must be (…, K) of a float type and not empty, and gamma (K) of x's type, "
             f"but got x {x}, gamma {gamma}"
         )
     return {"y": x}

@@ -40,11 +40,12 @@ def infer(mode: int, s: Specs) -> Specs:
         raise ShapeError(f"mode must be GPT_NEOX (0), but got {mode}")
     try:
         fits = sin == cos and np.broadcast_shapes(x.shape, sin.shape) == x.shape
+        fits = fits and sin.dtype == x.dtype
     except ValueError:
         fits = False
     if not fits or len(x.shape) != 4 or x.shape[3] % 2 or sin.shape[-1:] != x.shape[3:]:
         raise ShapeError(
-            "x must be (N, S, T, D) with D even, and sin and cos (…, D) alike, "
+            "x must be (N, S, T, D) with D even, and sin and cos (…, D) alike, of x's type, "
             f"but got x {x}, sin {sin}, cos {cos}"
         )
     return {"y": x}

@@ -160,3 +160,20 @@ def test_an_index_outside_a_table_is_refused(dtype: str, index: int) -> None:
         compiled("GATHER", {}, {}, x=table, indices=inside_and_outside)
     with pytest.raises(DataError, match=message):
         compiled("EMBEDDING_LOOKUP", {}, {}, ids=inside_and_outside[:, 0], table=table)
+
+
+@pytest.mark.parametrize("name", ["GATHER", "GATHER_ND", "SCATTER_ND", "EMBEDDING_LOOKUP"])
+def test_an_index_into_an_empty_table_selects_no_row_before_it(name: str) -> None:
+    inputs: dict[str, Array] = {"indices": np.zeros((2, 1), np.int32)}
+    statics: dict[str, Array] = {}
+    if name == "SCATTER_ND":
+        inputs["updates"], statics["shape"] = np.ones((2, 3), np.float32), np.array([0, 3])
+    elif name == "EMBEDDING_LOOKUP":
+        inputs = {"ids": np.zeros(2, np.int32), "table": np.ones((0, 3), np.float32)}
+    else:
+        inputs["x"] = np.ones((0, 3), np.float32)
+    row = row_of(name)
+    case = Case.make(row, row.attrs({}, statics), inputs)
+    with pytest.raises(DataError, match="must be 0 … -1, but got 0 … 0"):
+        case.run(best_form(row.forward, case.attrs, case.specs))
+    assert library.compiled_of(row.forward, case.attrs, case.specs) is None

@@ -54,6 +54,7 @@ INFO = OpInfo(
         Refusal("b must be", {**VOLUME, "b": (2,)}),
         Refusal("1 or more", VOLUME, steps(0, 1, 1)),
         Refusal("must fit", {**VOLUME, "x": (1, 1, 4, 4, 2)}, VALID),
+        Refusal("stride phases", {**VOLUME, "x": (1, 40, 40, 40, 2)}, steps(40, 40, 40)),
     ),
     loose=4,
 )

@@ -104,6 +104,7 @@ INFO = OpInfo(
         Refusal("b must be (15,)", {**FIVE, "b": (5,)}),
         Refusal("c must be (15,) float32", {**FIVE, "c": TensorSpec((15,), FLOAT64)}),
         Refusal("h must be (2, 5)", {**FIVE, "h": (4, 5)}),
+        Refusal("h must be (1, 5) float32", {**FIVE, "h": TensorSpec((1, 5), FLOAT64)}),
     ),
     draws={"r": between(-0.3, 0.3), "w": between(-0.3, 0.3)},
     loose=16,

@@ -50,7 +50,7 @@ INFO = OpInfo(
         Refusal("float", {"x": TensorSpec((1, 4, 4, 2), INT32)}, pool_struct(VALID, TWO, TWO)),
         Refusal("must fit", IMAGE, pool_struct(VALID, (5, 5), TWO)),
         Refusal("1 or more", IMAGE, pool_struct(SAME, TWO, (0, 1))),
-        Refusal("less than 255", IMAGE, pool_struct(SAME, (16, 16), TWO)),
+        Refusal("fewer than 255", IMAGE, pool_struct(SAME, (16, 16), TWO)),
         Refusal("activation", IMAGE, pool_struct(SAME, TWO, TWO, 1)),
         Refusal("24 bytes", IMAGE, {"custom_options": b""}),
     ),

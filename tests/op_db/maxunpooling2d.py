@@ -50,7 +50,7 @@ INFO = OpInfo(
             pool_struct(VALID, TWO, TWO),
         ),
         Refusal("size of the window", IMAGE, pool_struct(SAME, (3, 3), TWO)),
-        Refusal("size of the window", IMAGE, pool_struct(SAME, (0, 2), (0, 2))),
-        Refusal("less than 255", IMAGE, pool_struct(SAME, (16, 16), (16, 16))),
+        Refusal("1 or more", IMAGE, pool_struct(SAME, (0, 2), (0, 2))),
+        Refusal("fewer than 255", IMAGE, pool_struct(SAME, (16, 16), (16, 16))),
     ),
 )

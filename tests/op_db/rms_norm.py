@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.kernels.rows.opdef import Array
-from op_db import OpInfo, Options, Refusal, Sample
+from odt.kernels.rows.opdef import Array, TensorSpec
+from op_db import FLOAT64, OpInfo, Options, Refusal, Sample
 
 
 def rms_norm(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -24,6 +24,9 @@ INFO = OpInfo(
         Sample("a list", {"x": (6,), "gamma": (6,)}, {}, {}, ("gamma",), rebatches=False),
     ),
     large=Sample("large", {"x": (8, 128, 256), "gamma": (256,)}, constants=("gamma",)),
-    refusals=(Refusal("gamma (K)", {"x": (2, 3), "gamma": (2,)}),),
+    refusals=(
+        Refusal("gamma (K)", {"x": (2, 3), "gamma": (2,)}),
+        Refusal("of x's type", {"x": (2, 3), "gamma": TensorSpec((3,), FLOAT64)}),
+    ),
     loose=4,
 )

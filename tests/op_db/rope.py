@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.kernels.rows.opdef import Array
-from op_db import OpInfo, Options, Refusal, Sample
+from odt.kernels.rows.opdef import Array, TensorSpec
+from op_db import FLOAT64, OpInfo, Options, Refusal, Sample
 
 
 def rope(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -37,6 +37,7 @@ INFO = OpInfo(
     refusals=(
         Refusal("D even", turning(1, 1, 1, 3, x=(1, 1, 1, 3))),
         Refusal("(…, D) alike", turning(1, 1, 1, 2)),
+        Refusal("of x's type", {**turning(4), **dict.fromkeys(TABLES, TensorSpec((4,), FLOAT64))}),
         Refusal("GPT_NEOX", turning(4), {"mode": 1}),
     ),
 )
