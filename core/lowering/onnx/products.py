@@ -62,23 +62,23 @@ class Term:
 
 def einsum(u: Use) -> int:
     """A product of tensors, summed over the letters that the result lacks, from left to right."""
-    left, words, result = _equation(u)
+    words, result = _equation(u)
     terms = [Term(u.node.inputs[k], word) for k, word in enumerate(words)]
     sizes: dict[str, int] = {}
     for k, term in enumerate(terms):
         for letter, n in zip(term.letters, u.shape(k), strict=True):
             if sizes.setdefault(letter, n) != n:
                 raise ShapeError(f"{letter} must have one length, but got {sizes[letter]} and {n}")
-    term = terms[0]
+    term, order = terms[0], result + "".join(words)
     for k, other in enumerate(terms[1:], 1):
         later = {*result, *"".join(words[k + 1 :])}
-        term = _product(u, term, other, sorted(later, key=(result + left).find), sizes)
+        term = _product(u, term, other, sorted(later, key=order.find), sizes)
     term = _summed(u, term, result)
     return u.b.transpose(u.b.plain(term.x), [term.letters.index(c) for c in result])
 
 
-def _equation(u: Use) -> tuple[str, list[str], str]:
-    """Returns the left side of the equation, and the letters of the tensors and of the result.
+def _equation(u: Use) -> tuple[list[str], str]:
+    """Returns the letters of the tensors and of the result.
 
     Letters stand for the axes of an ellipsis, too.
     """
@@ -98,7 +98,7 @@ def _equation(u: Use) -> tuple[str, list[str], str]:
         result = hidden + "".join(once)
     if not set(result) <= set("".join(words)):
         raise ShapeError(f"the result must have letters of the tensors, but got {equation[:40]!r}")
-    return left, words, result
+    return words, result
 
 
 def _without_ellipsis(u: Use, words: Sequence[str]) -> tuple[list[str], str]:
