@@ -16,14 +16,19 @@ REDUCTIONS = {
 }
 
 
+def _axes(u: Use) -> tuple[int, ...] | None:
+    """Returns the axes along which a node reduces input 0; None if it leaves values as they are."""
+    axes, rank = axes_of(u), u.rank(0)
+    if not axes and u.attr("noop_with_empty_axes", 0):
+        return None
+    return tuple(sorted({u.axis(k, rank) for k in axes or range(rank)}))
+
+
 def reduced(u: Use, op: str, x: int) -> int:
-    """Reduces a tensor along the node's axes."""
-    axes, rank = axes_of(u), len(u.b.shape(x))
-    if not axes:
-        if u.attr("noop_with_empty_axes", 0):
-            return x
-        axes = tuple(range(rank))
-    axes = tuple(sorted({u.axis(k, rank) for k in axes}))
+    """Reduces a tensor in the shape of input 0 along the node's axes."""
+    axes = _axes(u)
+    if axes is None:
+        return x
     keep = bool(u.attr("keepdims", 1))
     return u.b.add(op, (x, u.b.constant(axes)), keep_dims=keep)
 
@@ -50,11 +55,9 @@ def log_sum(u: Use) -> int:
 
 def log_sum_exp(u: Use) -> int:
     """log Σ exp(x − m) + m, where m is the largest value of each sum."""
-    x = u.input(0)
-    axes, rank = axes_of(u), len(u.b.shape(x))
-    if not axes and u.attr("noop_with_empty_axes", 0):
+    x, axes = u.input(0), _axes(u)
+    if axes is None:
         return x
-    axes = tuple(sorted({u.axis(k, rank) for k in axes or range(rank)}))
     largest = u.b.add("REDUCE_MAX", (x, u.b.constant(axes)), keep_dims=True)
     powers = u.b.add("EXP", (u.b.add("SUB", (x, largest)),))
     total = u.b.add("LOG", (u.b.add("SUM", (powers, u.b.constant(axes)), keep_dims=True),))
