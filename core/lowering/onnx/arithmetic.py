@@ -137,6 +137,8 @@ def power(u: Use) -> int:
     if u.dtype(1) != u.dtype(0):
         if exponents is None:
             raise ShapeError("an exponent must have the dtype of its base, but got another")
+        if u.dtype(0).kind != "f" and not all(float(n).is_integer() for n in exponents.flat):
+            raise ShapeError(f"exponents of integers must be whole, but got {exponents!s:.60}")
         b = u.b.constant(exponents, u.dtype(0))
     return u.b.add("POW", (a, b))
 

@@ -111,6 +111,8 @@ def _mask(u: Use, past: int, queries: int, keys: int) -> Mask:
         raise ShapeError(f"attn_mask must fit {queries} queries and {keys} keys, but got {shape}")
     rest = (*shape[:-1], keys - shape[-1])  # of the keys beyond the mask, which are hidden
     value, dtype = u.b.value(x), u.dtype(3)
+    if dtype.kind not in "bf":
+        raise ShapeError(f"attn_mask must be truth values or floats, but got {dtype}")
     lowest = None if dtype.kind == "b" else float(np.finfo(dtype).min)
     if value is not None:
         is_allowed = value if lowest is None else value > lowest

@@ -27,7 +27,7 @@ LINEAR_FORMS = {
 FLOOR = ("asymmetric", "floor")
 ROUNDED = ("half_pixel", "round_prefer_floor")  # equals FLOOR for whole factors
 CROP = "tf_crop_and_resize"
-MAX_WEIGHTS = 1 << 24  # of one axis
+MAX_WEIGHTS = 1 << 24  # of one axis; also the largest length and scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,9 @@ def resize(u: Use) -> int:
     scalings = _scalings(u, before, form)
     if not scalings:
         return u.raw(0)
-    if scalings[0].axis == 0 and len(before) > 2:
-        raise ShapeError(f"axis 0, the batch, must keep its length, but got {scalings[0].after}")
+    batch = next((s for s in scalings if s.axis == 0), None)
+    if batch is not None and len(before) > 2:
+        raise ShapeError(f"axis 0, the batch, must keep its length, but got {batch.after}")
     is_plain = not u.attr("antialias", 0) and not u.attr("exclude_outside", 0)
     has_exact_scales = all(s.scale == np.float32(s.after / s.before) for s in scalings)
     if len(before) == 4 and min(s.axis for s in scalings) > 1 and has_exact_scales and is_plain:
@@ -156,8 +157,10 @@ def _scalings(u: Use, before: tuple[int, ...], form: str) -> list[Scaling]:
         if scales.dtype.kind not in "iuf":
             raise ShapeError(f"scales must be numbers, but got {scales!s:.60}")
         ratios = [np.float32(s) for s in np.ravel(scales)]
-        if len(ratios) != len(axes) or not all(s > 0 and np.isfinite(s) for s in ratios):
-            raise ShapeError(f"scales must be {len(axes)} numbers above 0, but got {scales}")
+        if len(ratios) != len(axes) or not all(0 < s <= MAX_WEIGHTS for s in ratios):
+            raise ShapeError(
+                f"scales must be {len(axes)} numbers above 0, up to {MAX_WEIGHTS}, but got {scales}"
+            )
         target = tuple(int(s * np.float32(n)) for s, n in zip(ratios, lengths, strict=True))
     if min(target, default=1) < 1 or max(target, default=1) > MAX_WEIGHTS:
         raise ShapeError(f"lengths must be 1 to {MAX_WEIGHTS}, but got {target}")

@@ -181,6 +181,8 @@ def slice_of(u: Use) -> int:
 def split(u: Use) -> list[int]:
     before = u.shape(0)
     count = len(u.node.outputs)
+    if not count or u.attr("num_outputs", count) != count:
+        raise ShapeError(f"num_outputs must be that of the outputs, above 0, but got {count}")
     axis = u.axis(int(u.attr("axis", 0)), len(before))
     sizes = u.ints("split")
     if sizes is None and u.has(1):

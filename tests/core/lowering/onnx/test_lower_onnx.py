@@ -594,6 +594,41 @@ INVALID: dict[str, tuple[str, Array, Mapping[str, Any], Mapping[str, Any], str]]
         {"offset": ("a",), "scale": (1.0,)},
         "offset and scale must be numbers",
     ),
+    "a mask of whole numbers": (
+        "Attention",
+        X,
+        {"k": X[:1], "v": X[:1], "m": np.ones((4, 4), np.int64)},
+        {},
+        "attn_mask must be truth values or floats, but got int64",
+    ),
+    "a length beyond all numbers": (
+        "Resize",
+        X,
+        {"r": real(0), "s": np.array([1, 1, 3e38, 3e38], np.float32)},
+        {},
+        "scales must be 4 numbers above 0, up to 16777216",
+    ),
+    "the batch as second axis": (
+        "Resize",
+        X,
+        {"r": real(0), "s": np.full(2, 2, np.float32)},
+        {"axes": (2, 0)},
+        "axis 0, the batch, must keep its length, but got 2",
+    ),
+    "a root of integers": (
+        "Pow",
+        X.astype(np.int64),
+        {"e": np.float32(0.5)},
+        {},
+        "exponents of integers must be whole, but got 0.5",
+    ),
+    "two parts, one output": (
+        "Split",
+        X,
+        {},
+        {"num_outputs": 2, "axis": 2},
+        "num_outputs must be that of the outputs, above 0, but got 1",
+    ),
     "a type of two numbers": ("EyeLike", X[0, 0], {}, {"dtype": (1, 2)}, "dtype must be like 0"),
 }
 
