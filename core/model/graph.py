@@ -18,7 +18,8 @@ from odt.kernels.geometry.decoders import Decoder, decoded
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-MAX_AXES = 64  # of a NumPy array
+# Of a tensor: `flat` and `broadcast_shapes` of NumPy take 32, one of which may be an added batch.
+MAX_AXES = 31
 MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MAX_NAME = 80  # characters of a name in messages and tables
 COMPILED = ("CUSTOM:ethos-u",)  # operators of accelerators, which read memory that no node writes
