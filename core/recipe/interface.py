@@ -1,7 +1,7 @@
 """The part of a model file that is used: a signature, and the shapes of its inputs."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, TypeVar
@@ -71,15 +71,15 @@ def with_input_shapes(model: Model, shapes: Shapes) -> Model:
     sizes_by_input: dict[int, tuple[int, ...]] = {}
     for i, shape in _by_input(model, "input_shapes", shapes).items():
         spec = model.graph.tensors[i].spec
-        sizes = tuple(shape)
-        axes = len(spec.shape) or len(sizes)
+        sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+        axes = len(spec.shape) or min(len(sizes), MAX_AXES)
         are_sizes = all(isinstance(n, Integral) and n > 0 for n in sizes)
-        if len(sizes) != axes or not sizes or not are_sizes or len(sizes) > MAX_AXES:
+        if len(sizes) != axes or not sizes or not are_sizes:
             raise OptionError(
                 "input_shapes",
                 f"must give sizes above 0 for the {axes} axes of {model.graph.label(i)}, "
                 f"{spec.shape}",
-                sizes,
+                sizes or repr(shape),
             )
         sizes = tuple(map(int, sizes))
         if TensorSpec(sizes, spec.dtype).nbytes > MAX_BYTES:
@@ -214,7 +214,8 @@ def check_signature(model: Model) -> None:
     is_step = bool(TRAINING.intersection(keys)) and keeps_state(model.graph)
     if not others or (model.graph.inputs and model.graph.outputs and not is_step):
         return
-    what = "contains TensorFlow's own training" if is_step else "has no inputs"
+    what = f"has no {'outputs' if model.graph.inputs else 'inputs'}"
+    what = "contains TensorFlow's own training" if is_step else what
     predicting = [key for key in others if key not in TRAINING] or others
     raise UnsupportedError(
         f"{model.path}: the graph must be one that predicts, but got that of the signature "

@@ -78,8 +78,7 @@ def check_options(options: Any) -> None:
 def check_option(row: Option, value: Any) -> None:
     """Checks type and bounds of an option.
 
-    A value whose kind says nothing of it, and names of losses and schedules, are checked by the
-    code that reads them.
+    Values of other kinds, such as losses and schedules, are checked by the code that reads them.
 
     Args:
         row: row of the option.
@@ -112,7 +111,8 @@ def check_option(row: Option, value: Any) -> None:
 def _pairs(name: str, value: object) -> Iterable[tuple[Any, Any]]:
     """Returns a value that must be pairs of a name and a number; raises OptionError."""
     if not isinstance(value, list | tuple) or any(
-        not isinstance(pair, list | tuple) or len(pair) != 2 for pair in value
+        not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str)
+        for pair in value
     ):
         raise OptionError(name, "must be pairs of a name and a number", value)
     return value

@@ -96,6 +96,8 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]
     "a schedule of a word": ({"schedule": "cosine"}, "`schedule=`: must be a Schedule"),
     "losses of no outputs": ({"output_losses": "abc"}, "`output_losses=`: must be a mapping or"),
+    "a fraction alone": ({"sparse": 0.5}, "`sparse=`: must be a mapping or pairs, but got 0.5"),
+    "a number as a pattern": ({"sparse": {5: 0.5}}, "`sparse=`: must be pairs of a name and a"),
     "fractions of no weights": ({"sparse": ["ab"]}, "`sparse=`: must be a mapping or pairs, but"),
     "no hyper-parameters": ({"hyper_parameters": ["ab"]}, "must be a mapping from names, but got"),
     "a broken budget": ({"memory_budget": 1.5}, "`memory_budget=`: must be a whole number"),

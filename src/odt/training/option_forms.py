@@ -21,8 +21,11 @@ def pairs_of(field: str, values: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
     Raises:
         OptionError: if they are neither.
     """
-    pairs = tuple(values.items() if isinstance(values, Mapping) else values or ())
-    if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+    if isinstance(values, Mapping):
+        values = tuple(values.items())
+    is_list = values is None or isinstance(values, Sequence)
+    pairs = tuple(values or ()) if is_list else ()
+    if not is_list or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise OptionError(field, "must be a mapping or pairs", repr(values))
     return tuple((key, value) for key, value in pairs)
 

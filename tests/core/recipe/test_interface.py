@@ -59,6 +59,7 @@ def test_the_exported_file_can_be_resized_too(open_model: Path, tmp_path: Path) 
         ({"other": (1, 7, 4)}, "must name one of the inputs, sequence, but got other"),
         ({"": (7, 4)}, r"must give sizes above 0 for the 3 axes of tensor 0"),
         ({"": (1, 0, 4)}, r"but got \(1, 0, 4\)"),
+        ({"": 7}, r"must give sizes above 0 for the 3 axes of tensor 0 .*, but got 7"),
         ({"": (1, 7.9, 4)}, r"but got \(1, 7\.9, 4\)"),
         ({"²": (1, 7, 4)}, "must name one of the inputs, sequence, but got ²"),
         ({"0": (1, 7, 4), "frames": (1, 8, 4)}, r"must give tensor 0 .* once, but got frames too"),
@@ -66,7 +67,7 @@ def test_the_exported_file_can_be_resized_too(open_model: Path, tmp_path: Path) 
     ],
 )
 def test_other_inputs_and_axes_are_refused(
-    open_model: Path, shapes: dict[str, tuple[Any, ...]], message: str
+    open_model: Path, shapes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OptionError, match=message):
         odt.load_model(open_model, input_shapes=shapes)
