@@ -115,7 +115,8 @@ class Recipe:
     Attributes:
         lowered: the model file, and its lowered graphs.
         info: loss, optimizer, batch size, trainable operators.
-        origins: origin of each value: command line, checkpoint, circle+, new head or default.
+        origins: origin of each value: command line, checkpoint, circle+, record, new head or
+            default.
     """
 
     lowered: LoweredModel
@@ -169,7 +170,7 @@ class Recipe:
         stored = self.dequantized.stored
         if not stored:
             return 0
-        trained = {i: j for i in trained_tensors(self.graphs, self.info) if (j := stored.get(i))}
+        trained = {i: stored[i] for i in trained_tensors(self.graphs, self.info) if i in stored}
         floats = (t for t in (tensors[i] for i in stored) if t.decoder is None)
         dequantized = sum(t.spec.nbytes for t in floats if t.data is not None)
         quantized = sum(file[j].spec.nbytes for j in trained.values() if j < len(file))

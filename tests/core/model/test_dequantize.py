@@ -20,6 +20,8 @@ from odt.core.model.bfloat16 import from_bfloat16, to_bfloat16
 from odt.core.model.dequantize import as_stored, dequantize_weights
 from odt.core.model.model import Model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.lowered_model import lower_model
+from odt.core.recipe.prepare import prepare
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import one_scale
@@ -52,6 +54,17 @@ def test_half_weights_train_and_are_of_their_type_again(
     assert (dtype.names or (str(dtype),)) == (kind,)
     ours = np.concatenate([*_predict(out, x)])
     assert difference(ours, litert(out, [x])[0]) < (1e-3 if kind == "float16" else 1e-6)
+
+
+def test_an_export_needs_memory_for_a_weight_that_is_tensor_0(tmp_path: Path) -> None:
+    built = ModelBuilder("tflite")
+    w16 = built.add_constant(np.ones((4, 6), np.float16), "w16")
+    x, w = built.add_input((1, 6)), built.add_operator("DEQUANTIZE", [w16], (4, 6))
+    b = built.add_constant(np.zeros(4, np.float32), "b")
+    built.write(tmp_path / "m.tflite", built.add_operator("FULLY_CONNECTED", [x, w, b], (1, 4)))
+    recipe = prepare(lower_model(read_model(tmp_path / "m.tflite")))
+    assert recipe.dequantized.stored == {w: 0}
+    assert recipe.export_nbytes == 4 * 6 * (4 + 2 + 4)  # float32, float16, one at a time
 
 
 def test_bfloat16_weights_can_be_exported_as_float32(tmp_path: Path) -> None:
