@@ -331,10 +331,11 @@ def to_float16(values: Array, what: str, remedy: str) -> Array:
     """
     with np.errstate(over="ignore"):
         halves = values.astype(FLOAT16)
-    if np.isinf(halves).any() and np.isfinite(values).all():
+    overflows = np.isinf(halves) & np.isfinite(values)
+    if overflows.any():
         raise UnsupportedError(
             f"{what} must be within ±{np.finfo(FLOAT16).max:g} to be stored as float16, but got "
-            f"{abs(values).max():g}. {remedy}"
+            f"{abs(values[overflows]).max():g}. {remedy}"
         )
     return halves
 
