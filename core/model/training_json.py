@@ -234,12 +234,12 @@ def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _number(value: Any, where: str, name: str) -> float:
-    beta = name.startswith("beta")
+    most = 1 if name.startswith("beta") else FLOAT32_MAX
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(where, "a number", value)
-    if not 0 <= value < (1 if beta else FLOAT32_MAX) or (name == "learningRate" and not value):
-        rule = "at least 0 and below 1" if beta else "0 or more"
-        raise _wrong(where, "above 0" if name == "learningRate" else rule, value)
+    if not 0 <= value < most or (name == "learningRate" and not value):
+        least = "above 0" if name == "learningRate" else "at least 0"
+        raise _wrong(where, f"{least} and below {most:g}", value)
     return float(value)
 
 

@@ -114,7 +114,14 @@ def test_fine_tuning_is_all_none_or_the_last(last: int, trainable: tuple[int, ..
         ({"optimizer": {"type": "sgd", "args": {"beta1": 0.9}}}, "only learningRate, but got"),
         ({"optimizer": {"type": "sgd", "args": {"learninRate": 1}}}, "Did you mean learningRate?"),
         ({"optimizer": {"type": "sgd", "args": {"learningRate": "1"}}}, "be a number, but got"),
-        ({"optimizer": {"type": "sgd", "args": {"learningRate": 0}}}, "be above 0, but got 0"),
+        (
+            {"optimizer": {"type": "sgd", "args": {"learningRate": 0}}},
+            "above 0 and below 3.4e.38, but",
+        ),
+        (
+            {"optimizer": {"type": "sgd", "args": {"learningRate": 1e39}}},
+            "below 3.4e.38, but got 1e",
+        ),
         ({"optimizer": {"type": "adam", "args": {"beta1": 1}}}, "at least 0 and below 1"),
         ({"optimizer": {"type": "adam", "args": {"epsilon": float("nan")}}}, "but got NaN"),
         ({"optimizer": {"type": "sgd", "args": {"learningRate": 10**400}}}, "but got 1000"),
