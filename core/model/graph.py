@@ -132,8 +132,8 @@ class Node:
         inputs: tensor indices in schema order; ABSENT for an optional input left out.
         outputs: tensor indices.
         options: the schema's options, snake case; enumerations as integers, vectors as tuples.
-        origin: position of the operator in the file; two nodes have the same origin if `lower` has
-            split off a fused activation.
+        origin: position of the operator in the file; several nodes have the same origin if lowering
+            computes the operator by them, or if they are of a subgraph that it runs.
         attrs: attributes computed by the operator's row from options and static inputs; set by
             `lower`.
     """

@@ -190,11 +190,11 @@ def _lstm_faults(model: Model, node: Node) -> Iterator[str]:
     """Yields rules that an LSTM on integers breaks."""
     graph, quantization = model.graph, model.quantization
     absent = QUANTIZED[LSTM].absent
-    empty_inputs = {absent[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in absent}
-    if empty_inputs:
+    forbidden = {absent[k] for k, i in enumerate(node.inputs) if i != ABSENT and k in absent}
+    if forbidden:
         yield (
             "a quantized LSTM must be without bias of its projection and layer normalization, "
-            f"but got {', '.join(sorted(empty_inputs))}."
+            f"but got {', '.join(sorted(forbidden))}."
         )
     for name in ("cell_clip", "proj_clip"):
         clip = node.options.get(name, 0.0)

@@ -151,7 +151,7 @@ def _by_output(graph: Graph, field: str, pairs: Iterable[tuple[str, T]]) -> dict
     """Returns output position → the last value given for this output.
 
     Raises:
-        OptionError: if there is no such output.
+        OptionError: if there is no such output, or several have the name.
     """
     names = [graph.tensors[i].names for i in graph.outputs]
     values = {}
