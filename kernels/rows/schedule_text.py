@@ -10,7 +10,7 @@ from typing import Any
 from odt.errors import OptionError
 from odt.kernels.rows.option_text import parse_options
 from odt.kernels.rows.row_index import SCHEDULES
-from odt.kernels.rows.scheduledef import Schedule
+from odt.kernels.rows.scheduledef import WHOLE, Schedule
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -39,8 +39,8 @@ def _value(name: str, kind: Any, text: str) -> float | bool:
     try:
         if kind is bool:
             return {"true": True, "false": False}[text]
-        return int(text) if kind in (int, int | None) else float(text)
+        return int(text) if kind in WHOLE else float(text)
     except (KeyError, ValueError):
-        whole = "a whole number"
-        word = {bool: "true or false", int: whole, int | None: whole}.get(kind, "a number")
+        number = "a whole number" if kind in WHOLE else "a number"
+        word = "true or false" if kind is bool else number
         raise OptionError(name, f"must be {word}", text) from None

@@ -23,6 +23,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "pct_start": (0, 1),
     "factor": (0, 1),
 }
+WHOLE = (int, int | None)  # types of fields that are whole numbers; 1e4 is one, too
 
 
 @dataclasses.dataclass(frozen=True, slots=True)  # users derive by the standard decorator
@@ -41,6 +42,7 @@ class Schedule:
     formula: ClassVar[str] = ""  # for the documentation, in the letters of schedules.py
     portion: ClassVar[int] = 1  # the run's steps divided by the default of decay_steps
     on_plateau: ClassVar[bool] = False  # whether the monitored value changes the rate
+    has_length: ClassVar[bool] = True  # whether decay_steps has an effect
 
     initial_learning_rate: float | None = None
     decay_steps: int | None = None
@@ -59,6 +61,13 @@ class Schedule:
             elif not (is_number(value) and low <= value <= high):
                 limit = f"to {high}" if high < math.inf else "up"
                 raise OptionError(f.name, f"must be from {low} {limit}", value)
+            elif f.type in WHOLE:
+                if value != int(value):
+                    raise OptionError(f.name, "must be a whole number", value)
+                object.__setattr__(self, f.name, int(value))
+        if self.decay_steps is not None and not self.has_length:
+            rule = f"must be left out for `{self.word}`, which has no length"
+            raise OptionError("decay_steps", rule, self.decay_steps)
 
     def __str__(self) -> str:
         """Returns the text of `schedule=`: the name, and the values that are not defaults."""
@@ -110,6 +119,6 @@ class Schedule:
         peak, length = self.initial_learning_rate, self.decay_steps
         if peak is None:
             peak = learning_rate
-        if length is None and steps is not None:
+        if length is None and steps is not None and self.has_length:
             length = -(-max(steps - self.warmup_steps, 1) // self.portion)
         return replace(self, initial_learning_rate=peak, decay_steps=length)

@@ -21,10 +21,17 @@ from odt.kernels.rows.term import chosen, cosine
 
 @dataclass(frozen=True, slots=True)
 class ConstantRate(Schedule):
-    """A constant learning rate, after the warm-up."""
+    """A constant learning rate, after the warm-up.
+
+    Attributes:
+        initial_learning_rate: the rate; None for the optimizer's.
+        decay_steps: must be None.
+        warmup_steps: steps of linear warm-up.
+    """
 
     word: ClassVar[str] = "constant"
     formula: ClassVar[str] = "r"
+    has_length: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +205,7 @@ class ReduceOnPlateau(Schedule):
 
     Attributes:
         initial_learning_rate: learning rate of the first step; None for the optimizer's.
-        decay_steps: ignored.
+        decay_steps: must be None, because validation decides when the rate falls.
         warmup_steps: steps of linear warm-up.
         factor: factor of each reduction, at most 1.
         patience: epochs without improvement before a reduction.
@@ -210,6 +217,7 @@ class ReduceOnPlateau(Schedule):
     word: ClassVar[str] = "plateau"
     formula: ClassVar[str] = "r, times factor after patience epochs without an improvement"
     on_plateau: ClassVar[bool] = True
+    has_length: ClassVar[bool] = False
     factor: float = 0.1
     patience: int = 10
     min_delta: float = 1e-4

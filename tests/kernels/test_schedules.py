@@ -4,6 +4,7 @@ import json
 from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.paths import TESTS
 
@@ -55,6 +56,11 @@ def test_values_may_have_exponents() -> None:
             "cosine:initial-learning-rate=fast",
             r"^`initial_learning_rate=`: must be a number, but got fast$",
         ),
+        ("constant:decay-steps=9", r"^`decay_steps=`: must be left out for `constant`, .* got 9$"),
+        (
+            "plateau:decay-steps=9",
+            r"^`decay_steps=`: must be left out for `plateau`, .* but got 9$",
+        ),
         ("cosine:decay-steps=1.5", r"^`decay_steps=`: must be a whole number, but got 1.5$"),
         ("cosine-restarts:t-mul=0.5", r"^`t_mul=`: must be from 1 up"),
         ("exponential:staircase=maybe", r"^`staircase=`: must be true or false, but got maybe$"),
@@ -66,6 +72,14 @@ def test_values_may_have_exponents() -> None:
 def test_invalid_schedules_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_schedule(text)
+
+
+def test_steps_are_whole_numbers_of_any_type() -> None:
+    schedule = CosineDecay(decay_steps=1e4, warmup_steps=np.float64(2))  # type: ignore[arg-type]
+    assert str(schedule) == "cosine:decay_steps=10000,warmup_steps=2"
+    assert parse_schedule(str(schedule)) == schedule
+    with pytest.raises(OptionError, match=r"^`warmup_steps=`: must be a whole number, but got 2.5"):
+        CosineDecay(warmup_steps=2.5)  # type: ignore[arg-type]
 
 
 def test_steps_left_open_are_those_of_the_run_after_the_warmup() -> None:
