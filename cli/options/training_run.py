@@ -98,6 +98,8 @@ def _refuse_unused(options: TrainOptions) -> None:
     adapters = options.model.adapters
     refuse_alone("--export-adapters", exports.export_adapters, "--adapters", adapters)
     refuse_alone("--png", options.rate_test.png, "--find-rate", options.rate_test.find_rate)
+    if options.rate_test.find_rate:
+        _refuse_outputs(options)
     splits = fit.validation_split or session.checkpoint
     refuse_alone("--stratify", fit.stratify, "--validation-split", splits)
     refuse_alone("--new-data", fit.new_data, "--checkpoint", session.checkpoint)
@@ -110,6 +112,16 @@ def _refuse_unused(options: TrainOptions) -> None:
     if len(chosen) > 1:
         raise OdtError(f"{chosen[0]}: must be given without {chosen[1]}, but got both")
     refuse_alone("--cache-dtype", session.cache_dtype, "--cache-frozen", session.cache_frozen)
+
+
+def _refuse_outputs(options: TrainOptions) -> None:
+    """Raises OdtError for files that a learning rate range test does not write."""
+    outputs = {"--run-dir": options.run.run_dir, **outputs_of(click.get_current_context())}
+    for name, path in outputs.items():
+        if path and name != "--png":
+            raise OdtError(
+                f"{name}: must be given without --find-rate, which trains no model, but got both."
+            )
 
 
 def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:

@@ -130,7 +130,7 @@ def test_the_command_prints_a_table_and_writes_a_plot(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     words = ["--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy"]
-    words += ["--export-circle", tmp_path / "out.circle"]
+    export = ("--export-circle", tmp_path / "out.circle")
 
     def train(*more: object) -> Any:
         return CliRunner().invoke(main, ["train", str(MODEL), *map(str, (*words, *more))])
@@ -144,5 +144,8 @@ def test_the_command_prints_a_table_and_writes_a_plot(tmp_path: Path) -> None:
     assert lines[1:-1] == str(found).splitlines()
     assert lines[-1] == f"suggestion: --learning-rate {found.suggestion:g}"
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert not (tmp_path / "out.circle").exists()
     assert "--png: must come with --find-rate" in train("--png", "a.png").stderr
+    for files in (export, ("--run-dir", tmp_path / "run"), ("--log", tmp_path / "log.csv")):
+        refused = train("--find-rate", *files).stderr
+        assert f"{files[0]}: must be given without --find-rate, which trains no model" in refused
+    assert {p.suffix for p in tmp_path.iterdir()} == {".npy", ".png"}
