@@ -9,7 +9,7 @@ import click
 
 import odt
 from odt.cli.options.adapters import adapters_option
-from odt.cli.options.cache import cache_options
+from odt.cli.options.cache import frozen_options
 from odt.cli.options.rows import group, keyword_options
 from odt.cli.options.sample_files import data_options
 from odt.cli.options.sections import Command
@@ -62,7 +62,7 @@ from odt.errors import OdtError
 @budget_option
 @data_options
 @keyword_options(FIT_OPTIONS, "epochs", "validation_split", "patience")
-@cache_options
+@frozen_options
 @keyword_options(PLAN_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 @click.option("--calls", is_flag=True, help="Print the plan, the memory plan and the calls.")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from odt.cli.options.adapters import adapters_option
-from odt.cli.options.cache import cache_options
+from odt.cli.options.cache import frozen_options
 from odt.cli.options.data_folder import data_folder
 from odt.cli.options.exports import export_options
 from odt.cli.options.fit import (
@@ -65,7 +65,7 @@ from odt.errors import LostFileError
 @hyper_parameter_options
 @selection_options
 @sparse_option
-@cache_options
+@frozen_options
 @adapters_option
 @export_options
 @checkpoint_option

@@ -5,8 +5,9 @@ from odt.cli.options.sections import combine, option
 from odt.core.options.option import MEMORY
 from odt.core.options.session_options import SESSION_OPTIONS
 
-cache_options = combine(
-    keyword_options(SESSION_OPTIONS, "cache_frozen", "cache_dtype"),
+cache_options = keyword_options(SESSION_OPTIONS, "cache_frozen", "cache_dtype")
+frozen_options = combine(
+    cache_options,
     option(
         MEMORY,
         "--frozen-int8",

@@ -263,6 +263,7 @@ def test_what_artifacts_cannot_hold_is_refused(models: dict[str, Path], tmp_path
     model = models["circle"]
     for options, rule in (
         ({"teacher": model}, "must be left out of artifacts"),
+        ({"frozen_int8": X}, "must be left out of artifacts"),
         ({"learning_rate": Own()}, "must be one of odt's in artifacts"),
         ({"loss": (lambda t, y: y, lambda t, y: y)}, "must be one of odt's in artifacts"),
         ({"trainable": []}, "must name a weight, but got an empty list"),

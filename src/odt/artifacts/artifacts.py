@@ -236,6 +236,9 @@ def _check(session: Session, out: Path, steps: int, seed: int) -> None:
         raise OptionError("steps", f"must be at most {MAX_LOSSES}", steps)
     if session.teacher is not None:
         raise OptionError("teacher", "must be left out of artifacts", "a teacher")
+    if session.has_frozen_int8:
+        rule = "must be left out of artifacts, which hold no inputs for its ranges"
+        raise OptionError("frozen_int8", rule)
     info = session.recipe.info
     if info.schedule and str(info.schedule).startswith(Schedule.word):
         raise OptionError("schedule", "must be one of odt's in artifacts", info.schedule)

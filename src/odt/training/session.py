@@ -437,6 +437,11 @@ class Session(Closing):
         return {**weights, **trainer.parameters.ranges.current(), **running}
 
     @property
+    def has_frozen_int8(self) -> bool:
+        """Whether the frozen layers compute int8 with ranges from inputs of the user."""
+        return self._frozen_int8 is not None
+
+    @property
     def rate_is_default(self) -> bool:
         """Whether neither the user nor the model nor a schedule gives the learning rate."""
         origin = self.recipe.origins["learning_rate"]
