@@ -48,6 +48,8 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_new_folder_is_a_new_class(model: Path, tmp_path: Path) -> None:
     known = photos(tmp_path / "known", "green", "red")  # in another order than in the model
+    unused = run(model, "--source", known, "--epochs", 0, "--held-back", 0.5, "--forgetting", 1)
+    assert "--held-back, --forgetting: must be left out with --epochs 0" in unused.output
     stored = run(model, "--source", known, "--epochs", 0)
     assert stored.exit_code == 0, stored.output
     assert f"{model}.features.npz: 20 samples" in stored.output

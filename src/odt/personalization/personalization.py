@@ -13,7 +13,7 @@ from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.model import FORMATS, ONNX
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.options.personalize_options import PersonalizeOptions
+from odt.core.options.personalize_options import PERSONALIZE_OPTIONS, PersonalizeOptions
 from odt.core.recipe.option_values import check_options, list_of_names
 from odt.core.storage.atomic_files import remove_leftovers
 from odt.core.training.feature_store import FeatureStore, read_store
@@ -192,6 +192,8 @@ def personalize(
         sampling=sampling,
     )
     check_options(options)
+    if not epochs:
+        _refuse_unused(options, optimizer)
     source = model if isinstance(model, Model) else load_model(model)
     if source._adapters is not None:
         raise OptionError("model", "must have no adapters", "some", "Merge them with `Model.save`.")
@@ -255,6 +257,17 @@ def personalize(
         stored=len(stored),
         store_nbytes=len(stored.encoded()),
     )
+
+
+def _refuse_unused(options: PersonalizeOptions, optimizer: str | Optimizer) -> None:
+    """Raises OptionError for options of training, beside `epochs=0`."""
+    chosen = {name: getattr(options, name) for name in ("learning_rate", "held_back", "forgetting")}
+    unused = [name for name, v in chosen.items() if v != PERSONALIZE_OPTIONS[name].default]
+    if optimizer != "adam":
+        unused.insert(0, "optimizer")
+    if unused:
+        rule = "must be left out with `epochs=0`, which trains nothing"
+        raise OptionError(", ".join(unused), rule)
 
 
 @dataclass(frozen=True, slots=True)
