@@ -1,5 +1,7 @@
 """An app that its settings describe trains the bits of `odt fed simulate` with these options."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,14 @@ from support.paths import ROOT
 import odt
 from odt import federated
 from odt.errors import OptionError
-from odt.federated.flower import client_app, client_of, run_in_process, server_app, trainer_of
+from odt.federated.flower import (
+    client_app,
+    client_of,
+    make_keys,
+    run_in_process,
+    server_app,
+    trainer_of,
+)
 from odt.federated.flower.settings import ServerSettings
 
 OPTIONS = {
@@ -199,6 +208,28 @@ def test_settings_import_nothing(
         with pytest.raises(OptionError, match="is a custom loss of a Python module"):
             function(context)
     assert not Path("MARKER").exists()
+
+
+def test_keys_are_removed_if_a_later_one_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def fail_late(path: Path, flags: int, mode: int) -> int:
+        opened.append(path.name)
+        if path.name == "node-0.pub":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os_open(path, flags, mode)
+
+    os_open = os.open
+    (tmp_path / "empty").mkdir()
+    for folder in ("new", "empty"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", fail_late)
+            with pytest.raises(odt.OdtError, match=r"node-0\.pub: .*no space left"):
+                make_keys(tmp_path / folder, nodes=2)
+    assert opened[:5] == ["ca.key", "ca.crt", "server.key", "server.crt", "node-0.key"]
+    assert [*tmp_path.rglob("*")] == [tmp_path / "empty"]
 
 
 def test_make_keys_says_how_it_is_called(tmp_path: Path) -> None:

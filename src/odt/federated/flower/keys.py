@@ -4,7 +4,8 @@ import datetime
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from cryptography import x509
@@ -28,6 +29,7 @@ LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 HOST = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{LABEL}(\.{LABEL})*")
 MAX_COMMON_NAME = 64  # of X.509; alternative names may be longer
 CURVE = ec.SECP384R1()
+SECRET, PUBLIC = 0o600, 0o644  # modes of files
 
 
 def make_keys(
@@ -52,7 +54,7 @@ def make_keys(
     Raises:
         OdtError: if the folder has files, because keys are never overwritten, or it or a file
             cannot be written; if a host is neither a name nor an address, or a number is out of
-            range.
+            range. What was written before is then removed.
     """
     path = Path(folder)
     check_whole("nodes", nodes, 1)
@@ -66,12 +68,24 @@ def make_keys(
         got = printable(hosts) if hosts else "none"
         raise OdtError(f"make_keys: hosts must be a list of names or addresses, but got {got}.")
     addresses = [_host(name) for name in hosts]
-    try:
-        if path.exists() and any(path.iterdir()):
-            raise OdtError(f"{path}: must be empty, but got files. Keys are never overwritten.")
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as e:
-        raise OdtError(unwritable(path, e, "folder")) from e
+    with ExitStack() as undo:  # removes what is written if a later file cannot be
+        _make_empty(path, undo)
+        for name, content, mode in _files(hosts[0], addresses, nodes, days):
+            _write(path / name, content, mode, undo)
+        undo.pop_all()
+
+
+def _files(
+    host: str, addresses: Sequence[x509.GeneralName], nodes: int, days: int
+) -> Iterator[tuple[str, bytes, int]]:
+    """Yields name, content and mode of each file.
+
+    Args:
+        host: first name of the SuperLink.
+        addresses: all its names and addresses.
+        nodes: number of SuperNodes.
+        days: days for which the certificates are valid.
+    """
     authority_key = ec.generate_private_key(CURVE)
     server_key = ec.generate_private_key(CURVE)
     authority = _name("odt federation")
@@ -82,22 +96,22 @@ def make_keys(
         .sign(authority_key, hashes.SHA384())
     )
     server = (
-        _certificate(_name(_common_name(hosts[0])), authority, server_key, days)
+        _certificate(_name(_common_name(host)), authority, server_key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
         .sign(authority_key, hashes.SHA384())
     )
-    _write(path / "ca.key", _private(authority_key))
-    _write(path / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
-    _write(path / "server.key", _private(server_key))
-    _write(path / "server.crt", server.public_bytes(Encoding.PEM), 0o644)
+    yield "ca.key", _private(authority_key), SECRET
+    yield "ca.crt", ca.public_bytes(Encoding.PEM), PUBLIC
+    yield "server.key", _private(server_key), SECRET
+    yield "server.crt", server.public_bytes(Encoding.PEM), PUBLIC
     for k in range(nodes):
         key = ec.generate_private_key(CURVE)
         ssh = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        _write(path / f"node-{k}.key", ssh)
-        _write(path / f"node-{k}.pub", public + b"\n", 0o644)
+        yield f"node-{k}.key", ssh, SECRET
+        yield f"node-{k}.pub", public + b"\n", PUBLIC
 
 
 def _certificate(
@@ -156,9 +170,23 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+def _make_empty(path: Path, undo: ExitStack) -> None:
+    """Makes a folder that only its owner can read, unless there is an empty one."""
+    try:
+        if not path.exists():
+            path.mkdir(mode=0o700, parents=True)
+            undo.callback(path.rmdir)
+        elif any(path.iterdir()):
+            raise OdtError(f"{path}: must be empty, but got files. Keys are never overwritten.")
+    except OSError as e:
+        raise OdtError(unwritable(path, e, "folder")) from e
+
+
+def _write(path: Path, content: bytes, mode: int, undo: ExitStack) -> None:
+    """Writes a new file."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            undo.callback(path.unlink)
             file.write(content)
     except OSError as e:
         raise OdtError(unwritable(path, e)) from e
