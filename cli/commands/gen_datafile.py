@@ -25,6 +25,7 @@ from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.fits import check_samples
 from odt.cli.options.rows import declared_options, group
 from odt.cli.options.sections import Command
+from odt.cli.options.shared import errors_as
 from odt.cli.options.types import Finite
 from odt.cli.output.data_report import report
 from odt.cli.output.signals import undo_on_signals
@@ -42,6 +43,7 @@ from odt.progress import Progress
 
 # Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")
+FORMER_LENGTHS = ("train_length", "test_length")  # ONE's earlier options for --length
 
 
 class GenDatafile(Command):
@@ -99,7 +101,8 @@ def command(**values: Any) -> None:
         skip=options.on_error == "skip",
         workers=options.workers or ((os.cpu_count() or 1) if source.decoded else 1),
     )
-    with undo_on_signals(), closing(Progress()) as bar:
+    former = FORMER_LENGTHS if options.train_length or options.test_length else ()
+    with undo_on_signals(), closing(Progress()) as bar, errors_as("length", former):
         splits = generate(source, request, bar)
     for split in splits:
         report(split)

@@ -9,9 +9,11 @@ from odt.cli.options.data_folder import find_file
 from odt.cli.options.exports import ADAPTERS
 from odt.cli.options.fed_options import FedOptions
 from odt.cli.options.rows import keywords
-from odt.cli.options.shared import require
+from odt.cli.options.sections import typed_options
+from odt.cli.options.shared import errors_as, require
 from odt.cli.options.training_run import refuse_alone, trainer_arguments
 from odt.cli.output.output_paths import check_ending, check_outputs, extension_of
+from odt.core.options.training_options import SELECTION_OPTIONS
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import reading
 from odt.errors import DataError, OdtError
@@ -82,17 +84,20 @@ def simulate(
     if partition.endswith(".npy"):
         with reading(partition, "must hold the number of the client of each sample"):
             partition = np.load(partition)
-    return simulation.simulate(
-        trainer,
-        data,
-        **{**keywords(options.federation), "partition": partition},
-        validation_data=test,
-        checkpoint=options.files.checkpoint,
-        save_to=options.files.export_checkpoint,
-        log=options.files.log,
-        on_begin=on_begin,
-        on_round=on_round,
-    )
+    typed = typed_options()
+    selection = [name for name, row in SELECTION_OPTIONS.items() if f"--{row.word}" in typed]
+    with errors_as("trainable", selection):
+        return simulation.simulate(
+            trainer,
+            data,
+            **{**keywords(options.federation), "partition": partition},
+            validation_data=test,
+            checkpoint=options.files.checkpoint,
+            save_to=options.files.export_checkpoint,
+            log=options.files.log,
+            on_begin=on_begin,
+            on_round=on_round,
+        )
 
 
 def part_of(options: FedOptions, part: str) -> odt.DataSet | None:

@@ -1,5 +1,7 @@
 """Options shared by several commands, with one name, meaning and help text."""
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import click
@@ -12,7 +14,7 @@ from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
 from odt.core.options.session_options import SESSION_OPTIONS
 from odt.core.options.training_options import HYPER_OPTIONS, SELECTION_OPTIONS, STEP_OPTIONS
-from odt.errors import OdtError
+from odt.errors import OdtError, OptionError
 
 T = TypeVar("T")
 
@@ -31,6 +33,25 @@ def require(option: str, value: T | None, what: str) -> T:
     if value is None:
         raise OdtError(f"{option}: must be given: {what}.")
     return value
+
+
+@contextmanager
+def errors_as(field: str, names: Collection[str]) -> Iterator[None]:
+    """Names the options that the user gave in errors about an argument that they determine.
+
+    Args:
+        field: name of the argument.
+        names: names of the options, as the rows or functions have them; empty for no other name.
+
+    Raises:
+        OptionError: in place of one about the argument.
+    """
+    try:
+        yield
+    except OptionError as e:
+        if e.field != field or not names:
+            raise
+        raise OptionError(", ".join(names), e.rule, e.got, e.remedy) from e
 
 
 model_argument = click.argument("model", type=click.Path(), shell_complete=complete_models)

@@ -125,6 +125,7 @@ def test_a_refused_update_is_a_line(options: list[object]) -> None:
         (("--strategy", "fedsgd"), "--strategy: must be one of fedavg, fedprox"),
         (("--partition", "dirichlet"), "--partition: must be dirichlet:ALPHA"),
         (("--min-clients", 5), "--min-clients: must be at most 4"),
+        (("--num-of-trainable-ops", 0), "--num-of-trainable-ops: must select weights, but got"),
         (("--export-checkpoint", "fed.npz"), "--export-checkpoint: must end in .odt"),
     ],
 )

@@ -160,10 +160,14 @@ def test_lengths_of_ones_tool(
     assert (found["train"], found["test"]) == lengths
 
 
-def test_former_lengths_of_ones_tool_work_alone() -> None:
+def test_former_lengths_of_ones_tool_work_alone(tmp_path: Path) -> None:
     words = "--train-length, --test-length: must be given without --split and --length"
     assert words in refused("mnist", "-l", 5, "--length", 5, 5)
     assert words in refused("mnist", "-t", 5, "--split", "train")
+    table = tmp_path / "t.csv"
+    table.write_text("a,b\n" + "1,2\n" * 5)
+    words = f"--train-length, --test-length: train of {table} has 4 samples, but got 5"
+    assert words in refused("--source", table, "-l", 5, "-t", 1)
 
 
 def test_data_without_targets_are_one_split_in_their_order(tmp_path: Path) -> None:
