@@ -1,6 +1,6 @@
 """Show data files: shapes, value ranges, classes, and samples as an image."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -104,8 +104,7 @@ def describe(file: str, columns: Sequence[Column], sidecar: Sidecar | None) -> i
         name = source.get("name", source) if isinstance(source, dict) else source
         click.echo(f"source: {printable(name, LINE)}")
         for step in sidecar.recipe.get("preprocessing", []):
-            text = ", ".join(f"{k} {_short(v)}" for k, v in step.items() if v not in ([], ""))
-            click.echo(f"  {printable(text, LINE)}")
+            click.echo(f"  {printable(_step(step), LINE)}")
     return not_finite
 
 
@@ -113,6 +112,12 @@ def _title(statistics: ColumnStatistics) -> str:
     """Describes how many samples a tensor has."""
     count = statistics.samples
     return f"{statistics.name}: {quantity(count, 'sample')} of {statistics.spec}"
+
+
+def _step(step: Mapping[str, object]) -> str:
+    """Formats a preprocessing step: its name, and its values by name."""
+    values = [f"{k} {_short(v)}" for k, v in step.items() if k != "step" and v not in ([], "")]
+    return ": ".join(filter(None, (str(step.get("step", "")), ", ".join(values))))
 
 
 def _short(value: object) -> str:

@@ -140,7 +140,7 @@ def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
         ],
     }
     if record.kind == "image":
-        gray = any(s["step"] == "colour" and s.get("to") == "grayscale" for s in record.steps)
+        gray = any(s["step"] == "color" and s.get("to") == "grayscale" for s in record.steps)
         properties["color_space"] = code_of("ColorSpaceType", "GRAYSCALE" if gray else "RGB")
         tensor["stats"] = {"max": (MAX_PIXEL - mean) / std, "min": -mean / std}
     return tensor

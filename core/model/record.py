@@ -107,6 +107,8 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
     loss = content.get("loss", "")
     if not isinstance(loss, str):
         raise ValueError("loss must be a name")
+    # The former name of the step in files of odt before 0.1.
+    steps = [{**step, "step": "color"} if step["step"] == "colour" else step for step in steps]
     return Record(kind, tuple(steps), tuple(classes), tuple(tags), sound, table, boxes, loss)
 
 

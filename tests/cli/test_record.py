@@ -17,7 +17,7 @@ from odt.cli.main import main
 from odt.core.export.exporter import export_model
 from odt.core.formats.flatbuffer.tflite_metadata import read_record
 from odt.core.formats.reader import read_model
-from odt.core.model.record import Record
+from odt.core.model.record import Record, record_of
 from odt.datasets.picture_files import decode_picture
 
 SIZE = (8, 6)
@@ -58,11 +58,16 @@ def test_training_stores_the_record_of_the_data_in_the_model(photos: Path) -> No
     assert record is not None
     assert (record.kind, record.classes) == ("image", ("a", "b"))
     assert record.steps == (
-        {"step": "colour", "to": "rgb"},
+        {"step": "color", "to": "rgb"},
         {"step": "resize", "height": 8, "width": 6, "method": "bilinear", "fit": "stretch"},
         {"step": "scale", "to": "-1..1"},
         {"step": "dtype", "dtype": "float32"},
     )
+
+
+def test_the_former_name_of_a_step_is_read() -> None:
+    content = {"kind": "image", "preprocessing": [{"step": "colour", "to": "rgb"}]}
+    assert record_of(content) == Record("image", ({"step": "color", "to": "rgb"},))
 
 
 def test_the_record_can_be_left_out_and_ones_spelling_leaves_it_out(photos: Path) -> None:

@@ -248,7 +248,7 @@ def test_show_describes_a_file_and_draws_its_samples(tmp_path: Path) -> None:
     result = odt("data", "show", tmp_path / "o/train.input.bin", "--sheet", sheet)
     assert result.exit_code == 0
     assert "8 samples of (8, 6, 3) float32" in result.stdout
-    assert "step scale, to 0..1" in result.stdout
+    assert "  scale: to 0..1\n" in result.stdout
     with Image.open(sheet) as picture:
         assert picture.size == (4 + 3 * 100, 4 + 3 * 114)
         assert len(set(picture.convert("L").tobytes())) > 5

@@ -137,7 +137,7 @@ def _record_of(model: Model, content: Mapping[str, Any]) -> Record | None:
         height, width, channels = shape
         if is_channels_first(shape):
             channels, height, width = shape
-        steps.append({"step": "colour", "to": "rgb" if channels == 3 else "grayscale"})
+        steps.append({"step": "color", "to": "rgb" if channels == 3 else "grayscale"})
         steps.append({"step": "resize", "height": height, "width": width})
     mean, std = normalization(tensors[0])
     steps += normalizing_steps(mean, std)

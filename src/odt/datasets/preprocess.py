@@ -218,7 +218,7 @@ class Preprocessing:
         if self.missing != "error":
             steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
         if self.color != "keep":
-            steps.append({"step": "colour", "to": self.color})
+            steps.append({"step": "color", "to": self.color})
         if self.resize is not None:
             steps.append({"step": "resize", **self.resize.describe()})
         if self.scale in OF_BYTES and not self.scale_left:

@@ -68,7 +68,7 @@ def _word(value: Any, words: Sequence[str]) -> str:
 # Step → its values as fields of Preprocessing.
 PARSERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "missing": lambda v: {"missing": _word(v["policy"], MISSING), "fill": _floats(v["values"])},
-    "colour": lambda v: {"color": _word(v["to"], COLORS)},
+    "color": lambda v: {"color": _word(v["to"], COLORS)},
     "resize": lambda v: {
         "resize": Resize(
             int(v["height"]),

@@ -26,7 +26,7 @@ from odt.core.model.training_info import METADATA_NAME, TrainingInfo
 from odt.errors import OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
-STEPS = ({"step": "colour", "to": "rgb"}, {"step": "scale", "to": "-1..1"})
+STEPS = ({"step": "color", "to": "rgb"}, {"step": "scale", "to": "-1..1"})
 RECORD = Record("image", STEPS, tuple(f"old {k}" for k in range(10)))
 
 

@@ -33,7 +33,7 @@ WAND = MODELS / "tflm-magic-wand-float.tflite"
 PHOTOS = Record(
     "image",
     (
-        {"step": "colour", "to": "rgb"},
+        {"step": "color", "to": "rgb"},
         {"step": "resize", "height": 32, "width": 32, "method": "area", "fit": "crop"},
         {"step": "scale", "to": "0..1"},
         {"step": "mean and std", "mean": [0.5, 0.25, 0.0], "std": [0.5, 1.0, 2.0]},
