@@ -1,1 +1,1 @@
-"""Checkpoint files in odt's and onert's format, and resume. Independent of model formats."""
+"""Checkpoint files of odt, onert and ONNX Runtime, and resume. Independent of model formats."""

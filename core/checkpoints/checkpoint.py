@@ -113,6 +113,9 @@ def capture(
         properties: properties set by the user.
         best: weights of the best epoch.
         before: state before the current epoch, by role and tensor.
+
+    Raises:
+        OptionError: if the properties are not names with strings and finite numbers.
     """
     assert parameters.optimizer is not None, "parameters that train have an optimizer"
     check_properties(properties or {})
@@ -146,7 +149,9 @@ def restore(
     state before the epoch is left out.
 
     Raises:
-        ModelError: if model or optimizer differ, with a table of the differences.
+        ModelError: if the checkpoint is nominal, or model or optimizer differ, with a table of the
+            differences.
+        OptionError: if batch normalization had other statistics.
     """
     if checkpoint.is_nominal:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""Reads and writes checkpoints in all formats: odt's, onert's, .npz and .h5.
+"""Reads and writes checkpoints in the formats of odt and onert, as .npz and as .h5.
 
 .npz and .h5 files hold each array under role/tensor, such as weight/dense_0/w, and the header as
 JSON under `header`. In .h5 the name of a tensor is percent-encoded, because a slash separates
@@ -76,8 +76,9 @@ def write_any(
         model: the model, all of whose constants an onert checkpoint holds.
 
     Raises:
-        ModelError: if the checkpoint belongs to another model, or the file cannot be written.
-        OptionError: if the format cannot hold the checkpoint.
+        ModelError: if the format cannot hold the checkpoint, it belongs to another model, or the
+            file cannot be written.
+        OptionError: if an onert checkpoint is written without a model.
     """
     kind = FORMATS.get(os.path.splitext(path)[1].lower(), "onert")
     chunks: Iterable[Any]

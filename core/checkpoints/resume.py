@@ -152,6 +152,7 @@ class Resume(Start):
 
         Raises:
             ModelError: if the checkpoint does not match the parameters.
+            OptionError: if batch normalization had other statistics.
         """
         if names_only and self.checkpoint is not None and self.checkpoint.is_nominal:
             checkpoint.matching(self.checkpoint, self.path, graph, parameters)

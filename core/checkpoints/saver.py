@@ -29,8 +29,8 @@ class Saver:
             those of `before`.
 
     Raises:
-        OptionError: if the format cannot hold the state or the properties.
-        ModelError: if the file cannot be written.
+        OptionError: if the properties are invalid, or the format cannot hold them.
+        ModelError: if the format cannot hold the state, or the file cannot be written.
     """
 
     def __init__(

@@ -86,6 +86,7 @@ class Start:
 
         Raises:
             ModelError: if the checkpoint does not match the parameters.
+            OptionError: if batch normalization had other statistics.
         """
 
     def restore_before(self, graph: Graph, parameters: Parameters) -> bool:
@@ -149,7 +150,7 @@ class Start:
         return micro_batch or before.micro_batch or None, workers or before.workers or None
 
     def start(self, samples: int, steps: int) -> tuple[int, int]:
-        """Returns the epoch in which to resume, and the number of its completed batches.
+        """Returns the epoch in which to resume, and the number of its completed steps.
 
         Args:
             samples: samples in a step of the resumed training.

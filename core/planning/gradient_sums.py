@@ -35,7 +35,7 @@ class TableRule:
 
     Attributes:
         batches: batches of a step.
-        lazy: whether all tables have them that can, because others rows must not change.
+        lazy: whether all tables have them that can, because other rows must not change.
     """
 
     batches: int = 1

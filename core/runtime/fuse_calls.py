@@ -104,8 +104,9 @@ def _is_addition(
 
 
 def _other(operands: Sequence[str], result: str) -> str:
-    """Returns the operand that is not a result."""
-    return operands[operands[0] == result]
+    """Returns the one of two operands that is not a result."""
+    (other,) = (operand for operand in operands if operand != result)
+    return other
 
 
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:

@@ -107,6 +107,7 @@ def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
 
     Raises:
         ValueError: if a data set is in another file.
+        DataError: for a decompression bomb.
     """
     h5py = load_h5py(where)
     items: list[tuple[str, Any]] = []

@@ -67,12 +67,14 @@ def unseen(done: int, total: int) -> None:
 class Result:
     """Result of one pass over data.
 
+    A step is a batch, or in training all batches of an update.
+
     Attributes:
-        loss: mean of the losses of the batches, weighted by samples.
+        loss: mean of the losses of the steps; losses that are means are weighted by samples.
         metrics: name → value.
-        steps: number of batches.
-        seconds: time of the batches, including reading.
-        spread: standard deviation of the losses of the batches; NaN for less than two.
+        steps: number of steps.
+        seconds: time of the steps, including reading.
+        spread: standard deviation of the losses of the steps; NaN for fewer than two.
     """
 
     loss: float
@@ -83,11 +85,11 @@ class Result:
 
 
 class Pass:
-    """One pass of an engine over data, which accumulates losses and metrics batch by batch.
+    """One pass of an engine over data, which accumulates losses and metrics step by step.
 
     Attributes:
-        losses, samples: of each batch.
-        seconds: time of the batches, including reading.
+        losses, samples: of each step.
+        seconds: time of the steps, including reading.
 
     Args:
         engine: the engine.
@@ -177,7 +179,7 @@ class Pass:
         return Result(loss, values, len(self.losses), self.seconds, spread)
 
     def _mean(self) -> float:
-        """Returns the mean loss of the batches, or of the samples if the last batch is smaller."""
+        """Returns the mean loss of the steps, or of the samples if the last step has fewer."""
         if self.reduction == "sum" or self.samples[-1] == self.samples[0]:
             return float(np.mean(self.losses))
         *_, rest = self.samples

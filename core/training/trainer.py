@@ -279,7 +279,7 @@ class Trainer(Closing):
             validate_rest: validates on a last batch that is not full even with `drop_last`.
             watch: sees the steps, and may end training.
             start: number of the first epoch.
-            skip: batches of the first epoch to skip, because they were completed before a resume.
+            skip: steps of the first epoch to skip, because they were completed before a resume.
             patience: epochs without improvement after which training stops early.
             drop_last: whether to leave out a last batch that is not full, as onert_train does.
                 Otherwise its loss is the mean over its samples, an epoch's that over all samples.
