@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
+from odt.errors import DataError
+
 # Pre-tokenizer in the metadata of GGUF files → the pieces.
 _WORDS = r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+"
 _OTHERS = r" ?[^\sA-Za-z0-9]+"
@@ -106,10 +108,14 @@ class BytePairs:
         return numbers
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Returns the text of tokens; bytes that are no UTF-8 become �."""
+        """Returns the text of tokens; bytes that are no UTF-8 become �.
+
+        Raises:
+            DataError: for a number that no token has.
+        """
         data = bytearray()
         for k in numbers:
-            token = self.tokens[k]
+            token = self._token(k)
             if k in self._verbatim:
                 data += token.encode()
             else:
@@ -117,13 +123,26 @@ class BytePairs:
         return data.decode(errors="replace")
 
     def count_within(self, numbers: Sequence[int], size: int) -> int:
-        """Returns how many of the first tokens end within the first `size` bytes of their text."""
+        """Returns how many of the first tokens end within the first `size` bytes of their text.
+
+        Raises:
+            DataError: for a number that no token has.
+        """
         end = 0
         for count, k in enumerate(numbers):
-            end += len(self.tokens[k].encode() if k in self._verbatim else self.tokens[k])
+            token = self._token(k)
+            end += len(token.encode() if k in self._verbatim else token)
             if end > size:
                 return count
         return len(numbers)
+
+    def _token(self, number: int) -> str:
+        """Returns a token by its number; raises DataError if there is none."""
+        if not 0 <= number < len(self.tokens):
+            raise DataError(
+                f"numbers: must be tokens 0 … {len(self.tokens) - 1}, but got {number}."
+            )
+        return self.tokens[number]
 
     def _merged(self, piece: str) -> tuple[int, ...]:
         """Returns the numbers of the tokens of a piece.

@@ -9,6 +9,7 @@ import pytest
 from support.gguf_files import BYTE_CHARACTERS, MERGES, SPECIAL, TOKENS
 
 from odt.core.data.byte_pairs import CHARACTERS, CONTROL, NORMAL, USER_DEFINED, BytePairs
+from odt.errors import DataError
 
 TYPES = [CONTROL] * len(SPECIAL) + [NORMAL] * (len(TOKENS) - len(SPECIAL))
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -119,6 +120,16 @@ def test_bytes_without_a_token_are_left_out() -> None:
     less = BytePairs(["a", "b", "ab"], ["a b"], [1, 1, 1], "gpt-2")
     assert less.encode("abcab") == [2, 2]
     assert less.decode([2, 0]) == "aba"
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_numbers_without_a_token_are_refused(number: int) -> None:
+    """-1 stands for a label that is ignored, not for the last token."""
+    less = BytePairs(["a", "b", "ab"], ["a b"], [1, 1, 1], "gpt-2")
+    message = f"^numbers: must be tokens 0 … 2, but got {number}"
+    for read in (less.decode, lambda numbers: less.count_within(numbers, 9)):
+        with pytest.raises(DataError, match=message):
+            read([0, number])
 
 
 def test_a_merge_without_its_token_becomes_bytes() -> None:
