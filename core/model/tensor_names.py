@@ -94,7 +94,8 @@ class TensorNames:
             if count < total and {pattern.format(k) for k in range(total)} == set(arrays):
                 return [pattern.format(k) for k in self.members]  # arrays of all outputs
             names = [pattern.format(k) for k in range(count)]
-            if set(names) <= set(arrays) and pattern.format(count) not in arrays:
+            has_all = set(names) <= set(arrays) and pattern.format(count) not in arrays
+            if has_all and not (strict and len(arrays) > count):
                 return names
         matches = [[n for n in arrays if n in self.all[k] or n == str(k)] for k in self.members]
         rest = set(arrays).difference(*matches)

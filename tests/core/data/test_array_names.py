@@ -174,6 +174,7 @@ def test_data_sets_give_arrays_by_name_too(model: Path, named: bool, size: int) 
         ({"a": A, "B": B}, "B, a"),
         ({"a": A, "serve_a": A, "b": B}, "a, b, serve_a"),
         ({"a": A, "b": B, "c": B}, "a, b, c"),
+        ({"0": A, "1": B, "c": B}, "0, 1, c"),
         ({"1": A, "2": B}, "1, 2"),
     ],
 )
