@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
+from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.unsupported import UnsupportedNode
-from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.planning.trainable import trainable_tensors
 from odt.dataclass import dataclass
 
@@ -40,24 +41,26 @@ def trainable_parts(graph: Graph, unsupported: Collection[UnsupportedNode]) -> l
 
 
 def _ancestors(graph: Graph, refused: list[int]) -> list[set[int]]:
-    """Nodes that the first k refused ones need, themselves included, for k from 0 on."""
-    makers = {i: node for node in graph.nodes for i in node.outputs}
-    nodes = {node.origin: node for node in graph.nodes}
+    """Positions of the nodes that the first k refused ones need, these included, from k = 0 on."""
+    makers = {i: node.origin for node in graph.nodes for i in node.outputs}
+    inputs: dict[int, list[int]] = {}  # of all nodes of an origin
+    for node in graph.nodes:
+        inputs.setdefault(node.origin, []).extend(node.inputs)
     needed: set[int] = set()
     sets = [set(needed)]
     for k in refused:
-        rest = [nodes[k]]
+        rest = [k]
         while rest:
-            node = rest.pop()
-            if node.origin not in needed:
-                needed.add(node.origin)
-                rest += [makers[i] for i in node.inputs if i in makers]
+            origin = rest.pop()
+            if origin not in needed:
+                needed.add(origin)
+                rest += [makers[i] for i in inputs[origin] if i in makers]
         sets.append(set(needed))
     return sets
 
 
 def _descendants(graph: Graph, refused: list[int]) -> list[set[int]]:
-    """Nodes that depend on the refused ones after the first k, themselves included."""
+    """Positions of the nodes that depend on the refused ones after the first k, these included."""
     sets = []
     for k in range(len(refused) + 1):
         dependent, results = set[int](), set[int]()
@@ -71,12 +74,12 @@ def _descendants(graph: Graph, refused: list[int]) -> list[set[int]]:
 
 def _part(graph: Graph, left_out: set[int]) -> TrainablePart:
     """Returns the part of all operators but those at some positions."""
+
+    def has_integers(node: Node) -> bool:
+        return all(graph.tensors[i].spec.dtype.kind != "f" for i in node.outputs)
+
     nodes = [n for n in graph.nodes if n.origin not in left_out]
-    for node in reversed(nodes):  # a loss needs real numbers
-        inside = {i for n in nodes for i in n.inputs}
-        real = any(graph.tensors[i].spec.dtype.kind == "f" for i in node.outputs)
-        if not real and inside.isdisjoint(node.outputs):
-            nodes = [n for n in nodes if n is not node]
+    nodes = without_unread(nodes, (), has_integers)  # a loss needs real numbers
     results = {i for n in nodes for i in n.outputs}
     origins = {n.origin for n in nodes}
     others = {i for n in graph.nodes if n.origin not in origins for i in n.inputs}

@@ -1,10 +1,13 @@
 """What would train, on graphs small enough to count by hand."""
 
+from dataclasses import replace
+
 from support.networks import Net
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.recipe.inspection import inspect_graph
+from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 
 
 def two_layers() -> Graph:
@@ -38,3 +41,19 @@ def test_a_model_that_cannot_train_is_shown_with_the_reason() -> None:
     found = inspect_graph(LoweredGraphs(net.graph(net.add("NO_SUCH_OPERATOR", [x], (1, 3)))))
     assert found.from_each() == {1: 0, 0: 0}
     assert "NO_SUCH_OPERATOR" in found.refusal
+
+
+def test_parts_end_before_all_that_an_operator_of_a_subgraph_needs() -> None:
+    """Nodes 1 and 2 are of one subgraph, and have the position of the operator that runs it."""
+    net = Net()
+    x = net.dense(net.input(1, 4), 3)
+    y = net.add("RELU", [net.add("RELU", [x], (1, 3))], (1, 3))
+    z = net.add("NO_SUCH_OPERATOR", [y], (1, 3))
+    graph = net.graph(net.dense(z, 2))
+    nodes = [replace(n, origin=k) for n, k in zip(graph.nodes, (0, 1, 1, 2, 3), strict=True)]
+    graph = replace(graph, nodes=tuple(nodes))
+    parts = trainable_parts(graph, LoweredGraphs(graph).unsupported)
+    assert parts == [
+        TrainablePart(operators=3, after=(), before=(y,), parameters=15),
+        TrainablePart(operators=1, after=(z,), before=(), parameters=8),
+    ]
