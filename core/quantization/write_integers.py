@@ -10,9 +10,10 @@ from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
-from odt.core.model.quantization_rules import LAYERS
+from odt.core.model.quantization_rules import LAYERS, is_same_quantization
 from odt.core.quantization.assign import range_of
 from odt.core.quantization.bias_correction import mean_change
+from odt.core.quantization.conversions import code_index, conversion
 from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
 from odt.core.quantization.weights import bias_steps, weight_quantization
 from odt.kernels.geometry.quantize import Quantization, dequantize, quantize, range_quantization
@@ -118,7 +119,7 @@ class IntegerModel:
         """Adds an operator that computes integers."""
         operator["inputs"] = self._operands(node)
         self.operators.append(operator)
-        operator["opcode_index"] = self._code(node.op)
+        operator["opcode_index"] = code_index(self.tables["operator_codes"], node.op)
         for i in node.outputs:
             self._set_type(i, self._dtype, self.activations[i])
             self.integers[i] = i
@@ -147,10 +148,7 @@ class IntegerModel:
     def _requantized(self, i: int, target: Quantization | None) -> int:
         """The integers of an activation, in another quantization if a target is given."""
         integers, quantization = self._integer(i), self.activations[i]
-        if target is None or (quantization.scale, quantization.zero_point) == (
-            target.scale,
-            target.zero_point,
-        ):
+        if target is None or is_same_quantization(quantization, target):
             return integers
         result = self._copy(i, "requantized", self._dtype, target)
         self._convert_type("QUANTIZE", integers, result)
@@ -212,25 +210,7 @@ class IntegerModel:
 
     def _convert_type(self, op: str, x: int, y: int) -> None:
         """Adds a QUANTIZE or DEQUANTIZE from tensor x to tensor y."""
-        options = f"{op.capitalize()}Options"
-        self.operators.append(
-            {
-                "opcode_index": self._code(op),
-                "inputs": [x],
-                "outputs": [y],
-                "builtin_options_type": code_of("BuiltinOptions", options),
-                "builtin_options": {},
-            }
-        )
-
-    def _code(self, op: str) -> int:
-        """The operator code of an operator on integers; adds it if it is new."""
-        codes: list[dict[str, Any]] = self.tables["operator_codes"]
-        number = code_of("BuiltinOperator", op)
-        code = {"builtin_code": number, "deprecated_builtin_code": min(number, 127)}
-        if code not in codes:
-            codes.append(code)
-        return codes.index(code)
+        self.operators.append(conversion(self.tables["operator_codes"], op, x, y))
 
     def _copy(self, i: int, suffix: str, dtype: str, quantization: Quantization | None) -> int:
         """Adds a tensor in the shape and with the name of another one; returns its index."""

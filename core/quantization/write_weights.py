@@ -18,8 +18,9 @@ from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.model.dequantize import LARGEST, to_float16
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
-from odt.core.model.packed_integers import pack_integers
+from odt.core.model.packed_integers import BITS, pack_integers
 from odt.core.model.quantization_rules import LAYERS
+from odt.core.quantization.conversions import conversion
 from odt.core.quantization.weights import INT2, block_scales, int2_scales, least_error_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.rows.opdef import Array
@@ -32,7 +33,6 @@ TFLITE_ONLY = (*BLOCKS, "int2-weights")
 HYBRID = frozenset(op for op, row in QUANTIZED.items() if row.hybrid)
 HYBRID_INT4 = frozenset(op for op in HYBRID if "int4" in QUANTIZED[op].hybrid)
 LARGEST_INT4 = 7  # symmetric: -8 is not used
-BITS = {"int2": 2, "int4": 4}  # of the types that files pack into bytes
 KEEP = "Leave the operator out with `keep_float=`."
 
 
@@ -112,8 +112,8 @@ def _store(
             scale = least_error_scales(values, axis, largest)
         quantization = Quantization(scale, np.zeros(scale.size, np.int64), axis)
         stored = quantize(values, quantization, np.dtype(np.int8), limit)
-        if dtype in BITS:
-            stored = pack_integers(stored, BITS[dtype])
+        if bits := BITS.get(dtype.upper()):
+            stored = pack_integers(stored, bits)
         tensor["quantization"] = {
             "scale": quantization.scale,
             "zero_point": quantization.zero_point,
@@ -148,7 +148,7 @@ def _store_blocks(
     }
     tensors.append(scales)
     limit = (-LARGEST_INT4, LARGEST_INT4)
-    return pack_integers(quantize(values, quantization, np.dtype(np.int8), limit), BITS["int4"])
+    return pack_integers(quantize(values, quantization, np.dtype(np.int8), limit), BITS["INT4"])
 
 
 def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: int) -> int:
@@ -157,17 +157,5 @@ def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: i
     real = {**tensors[i], "buffer": 0, "type": code_of("TensorType", "FLOAT32")}
     real["name"] = bytes(real.get("name", b"")) + b"_dequantized"
     tensors.append(real)
-    number = code_of("BuiltinOperator", "DEQUANTIZE")
-    code = {"builtin_code": number, "deprecated_builtin_code": number}
-    if code not in codes:
-        codes.append(code)
-    conversions.append(
-        {
-            "opcode_index": codes.index(code),
-            "inputs": [i],
-            "outputs": [len(tensors) - 1],
-            "builtin_options_type": code_of("BuiltinOptions", "DequantizeOptions"),
-            "builtin_options": {},
-        }
-    )
+    conversions.append(conversion(codes, "DEQUANTIZE", i, len(tensors) - 1))
     return len(tensors) - 1
