@@ -190,7 +190,7 @@ def file_kind(start: bytes, itemsize: int) -> FileKind | None:
 
 
 def stand_in(path: str | os.PathLike[str]) -> FileKind | None:
-    """Returns the kind of a file that stands for another: a pointer of Git LFS, or a web page."""
+    """Returns the kind of a file that stands for another, such as a pointer of Git LFS; or None."""
     with open_input(path) as file:
         text = _text(file.read(TEXT_BYTES))
     return None if text is None else _kind_by_start(text)

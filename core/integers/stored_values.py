@@ -36,8 +36,7 @@ def stored_values(
         Values by tensor of the file, and the quantizations of those that are integers.
 
     Raises:
-        UnsupportedError: for weights in blocks of GGML, and for those of hybrid operators whose
-            zero point is not 0.
+        UnsupportedError: as `as_stored` does.
     """
     graph = dequantized.graph
     values: dict[int, Array] = {}

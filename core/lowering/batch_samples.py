@@ -34,8 +34,8 @@ def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
         times: number of samples, or of groups.
 
     Raises:
-        UnsupportedError: if an operator has no form for several samples, or an output is the same
-            for all samples; the message names it.
+        UnsupportedError: if an operator has no form for several samples, an output has another
+            leading axis than the batch, or is the same for all samples; the message names it.
     """
     for i in one.outputs:
         lead = one.tensors[i].spec.shape[:1]

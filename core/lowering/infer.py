@@ -174,7 +174,7 @@ def _statics(
 def _check_zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
     """Checks that a recurrent operator's initial state is zero.
 
-    It is a constant of zeros, or a variable that no other node may write.
+    It is a constant of zeros, or a variable that no other node uses.
 
     Raises:
         ShapeError: if it is neither.

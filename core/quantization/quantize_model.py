@@ -131,8 +131,9 @@ def store_weights(model: Model, settings: Settings) -> QuantizationResult:
         settings: a scheme of STORED, and what stays.
 
     Raises:
-        UnsupportedError: if the model is quantized, or weights are too large for float16.
-        OptionError: if a pattern matches no operator, or no operator has such weights.
+        UnsupportedError: if the model is quantized or of another format than the scheme's, no
+            operator has such weights, or weights are too large for float16.
+        OptionError: if a pattern matches no operator, or patterns leave none with such weights.
         LostFileError: if the model's file became shorter.
     """
     if settings.scheme in TFLITE_ONLY and model.format != "tflite":
@@ -166,9 +167,10 @@ def quantize_model(
         settings: a scheme of SCHEMES, ranges, and what stays.
 
     Raises:
-        UnsupportedError: if the model is quantized, or odt does not support an operator.
-        OptionError: if a pattern matches no operator, no operator can compute integers, or an
-            output of real numbers must be of another type.
+        UnsupportedError: if the model is quantized, or odt does not support an operator or none can
+            compute integers.
+        OptionError: if a pattern matches no operator, patterns leave none that can compute
+            integers, or an input or output of real numbers must be of another type.
         DataError: if a sample cannot be read.
         LostFileError: if the model's file became shorter.
     """

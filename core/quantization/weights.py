@@ -10,7 +10,8 @@ from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.rows.opdef import Array
 
-# For few bits, so many scales from this part of the scale of the largest weight to all of it.
+# Scales that are tried for few bits: how many, and the least as a part of the scale with which the
+# largest weight is the largest integer.
 TRIALS = 25
 LEAST_PART, LEAST_PART_INT2 = 0.4, 0.1
 INT2: Limits = (-2, 1)

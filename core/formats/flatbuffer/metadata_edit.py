@@ -55,6 +55,10 @@ def edit_metadata(
         new_buffers: new buffers for some tensors, only together with an entry.
         version: new version of the file; None for the old one.
         absent: buffers that lose their data field.
+
+    Raises:
+        ModelError: if a tensor has no field for the index of a new buffer, or the file's root is
+            damaged or would be too large.
     """
     begin, root = original(FlatBuffer(model.path, model.data))
     buffers: list[int | NewTable] = [

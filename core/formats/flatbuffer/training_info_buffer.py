@@ -91,6 +91,9 @@ def trainable_span(data: bytes, name: str) -> tuple[int, int]:
     Args:
         data: flatbuffer of the training info.
         name: its name in messages.
+
+    Raises:
+        ModelError: if the bytes are damaged.
     """
     root = FlatBuffer(name, memoryview(data)).root()
     return root.vector(_slot("trainable_ops"), 4, "trainable_ops")

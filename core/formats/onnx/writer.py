@@ -135,7 +135,11 @@ class Parts:
 
     @classmethod
     def from_bytes(cls, data: memoryview) -> "Parts":
-        """Takes a model apart, which has been parsed before."""
+        """Takes a model apart, which has been parsed before.
+
+        Raises:
+            ProtobufError: if the bytes are no messages.
+        """
         parts = cls([], [], {}, {}, {}, {}, [])
         for number, encoded, span in _encoded(data, Span(0, len(data))):
             if number == MODEL_GRAPH and span is not None:
@@ -166,7 +170,11 @@ class Parts:
                 self.rest.append(encoded)
 
     def chunks(self) -> list[bytes | memoryview]:
-        """Returns the bytes of the model, in parts."""
+        """Returns the bytes of the model, in parts.
+
+        Raises:
+            ModelError: if the graph has 2 GiB or more, which the format cannot store.
+        """
         graph = [
             *fields((NODE, n) for n in self.nodes),
             *self.rest,
