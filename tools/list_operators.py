@@ -37,8 +37,8 @@ schema* is that of TFLite.
   An SVDF is computed as FULLY_CONNECTED and DEPTHWISE_CONV_2D; a quantized one must have rank 1.
 - QUANTIZE, DEQUANTIZE and DENSIFY have no row in the table: they convert values, and gradients pass
   through them.
-- WHILE, IF, CALL and STABLEHLO_COMPOSITE have none: odt replaces them by the operators of their
-  subgraphs ([Control flow](existing-models.md#control-flow)), and some [operators of
+- WHILE, IF, CALL and STABLEHLO_COMPOSITE have no row either: odt replaces them by the operators of
+  their subgraphs ([Control flow](existing-models.md#control-flow)), and some [operators of
   TensorFlow](existing-models.md#operators-of-tensorflow) by operators of the table.
 
 | operator | definition | gradient by | no gradient by | must be constant | source |
@@ -62,8 +62,8 @@ def _compiled(rows: Sequence[OpDef]) -> str:
         if names and row.name not in without:
             partly.append(f"{row.name} by {', '.join(names)}")
     text = (
-        "[Programs in C](compile.md) have compiled kernels only, and these are for float32; "
-        "comparisons, casts, selections, sums, products, minima and maxima are for integers too. "
+        "[Programs in C](compile.md) have compiled kernels only. These compute float32; those of "
+        "comparisons, casts, selections, sums, products, minima and maxima also compute integers. "
         f"Operators without a compiled kernel: {', '.join(without)}. Gradients without one: "
         f"{'; '.join(partly)}."
     )

@@ -1,4 +1,4 @@
-"""Convert a TFLite model to Circle, a Circle model to TFLite, an ONNX or GGUF model to Circle."""
+"""Convert a model: TFLite to Circle and back, ONNX to both, GGUF to Circle."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -215,7 +215,7 @@ def test_imports_point_down() -> None:
 def test_the_command_line_imports_of_core_what_the_page_lists() -> None:
     """Commands stand on the Python API; docs/architecture.md says what they need beside it."""
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    section = page.split("\n## What the command line imports of core\n")[1].split("\n## ")[0]
+    section = page.split("\n## What the command line imports from core\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     listed = {f"odt.core.{name}" for row in rows for name in re.findall(r"`([\w.]+)`", row)}
     imports = {
