@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -209,7 +210,7 @@ def personalize(
         rule = "must be above 0 for new classes, which must be trained"
         raise OptionError("epochs", rule, epochs)
     old = old.with_names(new.names)
-    limit = nbytes(store_bytes)
+    limit = nbytes(store_bytes, "store_bytes")
     assert limit is not None, "only None has no size"
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
@@ -400,7 +401,7 @@ def _opened(
     if isinstance(samples, NewData):
         return _open_folder(model, samples, show)
     if isinstance(samples, DataSet):
-        return None, (samples.x, samples.y)
+        return None, (replace(samples, y=None), samples.y)
     if not isinstance(samples, tuple) or len(samples) != 2:
         rule = "must be inputs and labels (x, y), a DataSet or NewData"
         raise OptionError("samples", rule, type(samples).__name__)

@@ -7,11 +7,20 @@ from typing import Any
 from odt.arguments import checked_arguments
 from odt.core.model.training_info import TrainingInfo
 from odt.core.model.training_json import read_training_json
+from odt.core.options.option import CIRCLE_PLUS
+from odt.core.options.training_options import RECIPE_OPTIONS
 from odt.core.recipe.option_values import check_values, check_whole
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError, warn
+from odt.habits import check_arguments
 from odt.models.model import Model, Path, file_of
 from odt.training.recipes import recipe_of, request_of
+
+# Arguments of Trainer that training info holds.
+HELD = (
+    *(name for name, row in RECIPE_OPTIONS.items() if row.stored == CIRCLE_PLUS),
+    *("hyper_parameters", "trainable"),
+)
 
 
 @checked_arguments
@@ -31,8 +40,8 @@ def write_circle_plus(
         path: path of the new file, which may be that of a Circle model.
         info: loss, optimizer, batch size and trainable operators, or the path of a JSON file with
             them as circle_plus_gen reads it; None for those that `options` give.
-        options: arguments of Trainer that training info holds: loss, output_losses, reduction,
-            optimizer, learning_rate, hyper_parameters, batch_size, trainable.
+        options: arguments of Trainer that training info holds: loss, reduction, optimizer,
+            learning_rate, hyper_parameters, batch_size, trainable.
 
     Raises:
         ModelError: if the model cannot be read or cannot be a circle+ file, or the new file cannot
@@ -43,6 +52,8 @@ def write_circle_plus(
     """
     from odt.core.export.exporter import add_training_info
 
+    given = {name: value for name, value in options.items() if value is not None}
+    check_arguments(given, write_circle_plus, further=HELD)
     source = model if isinstance(model, Model) else Model(file_of(model))
     add_training_info(file_of(source), _merged(source, info, options), path)
 

@@ -184,6 +184,7 @@ class SessionEvaluation(Closing):
             sample_weight: weights of the losses of samples or positions.
             verbose: whether a terminal shows a progress bar, as of `Trainer.evaluate`.
         """
+        check_verbose(verbose)
         session = self._session
         trainer = session.build()
         if is_batches(x, y):

@@ -404,7 +404,9 @@ class Fit:
         if options.sample_weight is not None:
             rule = "must be in the batches (x, y, sample_weight) of an iterable"
             raise OptionError("sample_weight", rule, "it as an argument")
-        given = [n for n in FIT_OPTIONS if n not in WITH_BATCHES and getattr(options, n)]
+        values = {n: getattr(options, n) for n in FIT_OPTIONS if n not in WITH_BATCHES}
+        # A switch that is off, such as `shuffle=False`, says what batches do in any case.
+        given = [n for n, v in values.items() if v is not False and v != FIT_OPTIONS[n].default]
         info = self.session.recipe.info
         if info.accumulate > 1:
             given.append("accumulate")

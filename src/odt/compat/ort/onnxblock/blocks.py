@@ -15,14 +15,13 @@ class _Operator(Block):
     def __init__(self, **attributes: int) -> None:
         self._attributes = attributes
 
-    def build(self, *args: Any, **kwargs: Any) -> str:
+    def build(self, *input_names: str) -> str:
         """Adds the operator.
 
         Args:
-            *args: names of its inputs.
-            **kwargs: none.
+            *input_names: names of its inputs.
         """
-        return current().node(type(self).__name__, args, self._attributes)
+        return current().node(type(self).__name__, input_names, self._attributes)
 
 
 class Add(_Operator):
