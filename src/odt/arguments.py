@@ -104,6 +104,11 @@ def is_mapping(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
+def is_pair(value: Any) -> bool:
+    """Whether a value is a tuple of two values."""
+    return isinstance(value, tuple) and len(value) == 2
+
+
 def is_list_of(item: Kind, value: Any) -> bool:
     """Whether a value is a list, or another sequence, of values of a kind."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
@@ -121,6 +126,7 @@ RULES: dict[Any, tuple[str, Test]] = {
     Callable: ("a function", callable),
     Mapping: ("a mapping", anything),
     dict: ("a mapping", is_mapping),
+    tuple: ("a pair", is_pair),
     Sequence: ("a list", anything),
     Iterable: ("a list", anything),
 }

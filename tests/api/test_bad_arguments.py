@@ -17,6 +17,20 @@ Y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 32)]
 
 DATA_SET = odt.DataSet(X, Y)
 
+
+class Samples:
+    """Samples of a data set with `__getitem__`: each second one has a form of its own."""
+
+    def __init__(self, odd: tuple[Any, ...]) -> None:
+        self.items = (X[0], Y[0]), odd
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, k: int) -> tuple[Any, ...]:
+        return self.items[k % 2]
+
+
 Use = Callable[[odt.Trainer], object]
 
 DATA: dict[str, tuple[Use, str]] = {
@@ -48,6 +62,26 @@ DATA: dict[str, tuple[Use, str]] = {
     "rows of different lengths": (
         lambda t: t.predict([[1.0, 2.0], [3.0]]),
         "x: must be arrays of numbers",
+    ),
+    "samples of different sizes": (
+        lambda t: t.fit(Samples((X[0, :5], Y[0]))),
+        "x: must give samples of one form, but got",
+    ),
+    "weights for some samples": (
+        lambda t: t.evaluate(Samples((X[0], Y[0], 1.0))),
+        "x: must give weights with all samples or with none, but got some.",
+    ),
+    "outputs of a teacher in rows of different lengths": (
+        lambda t: trainer(teacher=odt.Teacher(outputs=[[1.0, 2.0], [3.0]])).fit(X, Y),
+        "teacher_outputs: must be an array",
+    ),
+    "words as values of a new model": (
+        lambda t: odt.new_model("mlp", like=(X, np.array(["a"] * len(X)))),
+        "y: must be an array of numbers, but got <U1.",
+    ),
+    "a new model for no samples": (
+        lambda t: odt.new_model("mlp", like=(X[:0], Y[:0])),
+        "x: must hold samples, but holds none.",
     ),
     "weights in rows of different lengths": (
         lambda t: t.evaluate(X, Y, [[1.0, 2.0], [3.0]]),
@@ -99,6 +133,11 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a fraction alone": ({"sparse": 0.5}, "`sparse=`: must be a mapping or pairs, but got 0.5"),
     "a number as a pattern": ({"sparse": {5: 0.5}}, "`sparse=`: must be pairs of a name and a"),
     "fractions of no weights": ({"sparse": ["ab"]}, "`sparse=`: must be a mapping or pairs, but"),
+    "a number for pairs": ({"sparse": 5}, "`sparse=`: must be a mapping or pairs, but got 5"),
+    "a number for operators": (
+        {"trainable": odt.Trainable(operators=5)},  # type: ignore[arg-type]
+        "`operators=`: must be text such as 0-3,7, or a list, but got 5",
+    ),
     "no hyper-parameters": ({"hyper_parameters": ["ab"]}, "must be a mapping from names, but got"),
     "a broken budget": ({"memory_budget": 1.5}, "`memory_budget=`: must be a whole number"),
 }
@@ -253,6 +292,30 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: odt.augment.Noise(None).check((4,)),  # type: ignore[arg-type]
         "`augment=`: noise: its value must be above 0",
     ),
+    "three arrays for a new model": (
+        lambda: odt.new_model("mlp", like=(X, Y, Y)),  # type: ignore[arg-type]
+        "`like=`: must be a path or a pair, but got tuple",
+    ),
+    "what training info cannot hold": (
+        lambda: odt.write_circle_plus(MODEL, "none.circle", ema=0.5),
+        "`ema=`: is no argument of odt.write_circle_plus",
+    ),
+    "samples of a client in rows of different lengths": (
+        lambda: odt.federated.Client(trainer(), X, Y, samples=[[0], [1, 2]]),  # type: ignore[list-item]
+        "`samples=`: must be a list of whole numbers, but got list",
+    ),
+    "a number for weights of checkpoints": (
+        lambda: odt.federated.merge(["a.odt", "b.odt"], "c.odt", weights=5),  # type: ignore[arg-type]
+        "`weights=`: must be a list of numbers, but got 5",
+    ),
+    "a line break between values": (
+        lambda: odt.CSVLogger("log.csv", separator="\n"),
+        "`separator=`: must be one character, neither a quote nor the end of a line",
+    ),
+    "a part of a number in a name": (
+        lambda: odt.ModelCheckpoint("{epoch.part}.odt").on_epoch_end(0, {"loss": 1.0}),
+        "`filepath=`: must name values of epoch, loss, but got {epoch.part}.odt",
+    ),
     "a broken pause": (
         lambda: odt.ReduceLROnPlateau(cooldown=0.5),  # type: ignore[arg-type]
         "`cooldown=`: must be a whole number of at least 0, but got 0.5",
@@ -283,6 +346,14 @@ WITHOUT_EFFECT: dict[str, tuple[Use, str]] = {
     "weights beside batches": (
         lambda t: t.evaluate([(X[:8], Y[:8])], sample_weight=np.ones(8)),
         "`sample_weight=`: must be left out with batches",
+    ),
+    "a seed beside batches": (
+        lambda t: t.fit([(X[:8], Y[:8])], seed=0),
+        "`seed=`: must be left out with an iterable of batches",
+    ),
+    "progress of batches": (
+        lambda t: t.evaluate([(X[:8], Y[:8])], verbose=7),
+        "`verbose=`: must be auto, 0, 1 or 2, but got 7",
     ),
     "new data without a checkpoint": (
         lambda t: t.fit(X, Y, new_data=True),

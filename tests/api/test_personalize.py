@@ -215,6 +215,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"samples_per_class": 0}, "samples_per_class"),
     ({"epochs": 0}, "epochs"),
     ({"store_bytes": 100}, "store_bytes"),
+    ({"store_bytes": "many"}, "`store_bytes=`: must be a size"),
     ({"classes": ("ant",)}, "classes"),
 ]
 
@@ -234,6 +235,7 @@ BAD_LABELS = [
     (np.ones((4, 3)), "must be one-hot"),
     (np.zeros((4, 3, 2)), "must be labels"),
     (Y[:0], "holds none"),
+    (np.array([], str), "holds none"),
     (np.array([object()] * 4), "must be labels"),
 ]
 
@@ -303,6 +305,10 @@ def test_classes_beside_a_data_file_are_found_by_name(model: Path, tmp_path: Pat
     odt.personalize(model, files, epochs=0, classes=NAMES[:3])
     store = read_store(store_of(model))
     assert [(c.name, c.seen) for c in store.classes] == [("ant", 0), ("bee", 6), ("cat", 6)]
+    raw = tmp_path / "x.bin"
+    raw.write_bytes(x.tobytes() + b"rest")
+    longer = odt.DataSet(raw, tmp_path / "y.npy", ignore_rest=True)
+    assert odt.personalize(model, longer, epochs=0, classes=NAMES[:3]).samples == 12
 
 
 def test_power_loss_leaves_a_whole_model_and_a_usable_store(model: Path, tmp_path: Path) -> None:

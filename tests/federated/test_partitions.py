@@ -108,6 +108,7 @@ def test_an_array_says_which_client_has_a_sample() -> None:
         ("iid", 2000, "must give every client a sample, but got none for client"),
         (np.full(SAMPLES, 3), 3, "must have a client's number from 0 to 2 for each of 1000"),
         (np.zeros(5, int), 3, ".* for each of 1000 samples"),
+        ([[0], [1, 2]], 3, ".* for each of 1000 samples, but got rows of different lengths"),
     ],
 )
 def test_wrong_partitions_are_refused(kind: str | Array, clients: int, message: str) -> None:

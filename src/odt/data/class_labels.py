@@ -54,6 +54,8 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
         where = "y"
         with reading(where, "must be an array of classes"):
             rows = np.asarray(y)
+    if not rows.size:
+        raise DataError(f"{where}: must hold samples, but holds none.")
     if rows.ndim == 1 and rows.dtype.kind in "UTO" and all(isinstance(n, str) for n in rows):
         all_names = names or tuple(dict.fromkeys(map(str, rows)))
         numbers = {name: k for k, name in enumerate(all_names)}
@@ -62,8 +64,6 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
             raise DataError(f"{where}: must hold names in `classes=`, but got {listed(missing)}.")
         return LabeledSamples(np.array([numbers[str(n)] for n in rows], np.intp), all_names)
     labels = _numbers(where, rows)
-    if not len(labels):
-        raise DataError(f"{where}: must hold samples, but holds none.")
     if names_beside and names and not all(map(str.isdecimal, names_beside)):
         if not set(names_beside) <= set(names):
             rule = f"must have the classes beside {where}, {listed(names_beside)}"

@@ -242,12 +242,9 @@ def _sample_column(weights: Any, samples: int, model: SampleSpecs | Runtime) -> 
     specs = model.position_specs
     is_path = isinstance(weights, str | os.PathLike)
     if not is_path:
-        if _by_output(weights, len(specs)):
-            return None
         with reading("sample_weight", "must be arrays of numbers"):  # rows may differ in length
-            axes = np.ndim(weights)
-        if axes > 1 < specs[0].size:
-            return None
+            if _by_output(weights, len(specs)) or np.ndim(weights) > 1 < specs[0].size:
+                return None
     has_positions = is_path and any(spec.size > 1 for spec in specs)
     try:
         (column,) = _columns(weights, [WEIGHT], "sample_weight", "sample weight")
@@ -338,7 +335,8 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
         batch_size: number of samples that are stacked to a batch.
 
     Raises:
-        DataError: if an item is not a pair or triple of that form.
+        DataError: if an item is not a pair or triple of that form, or samples of a batch differ in
+            form.
     """
     if hasattr(data, "__iter__"):
         yield from map(_parts, data)
@@ -349,8 +347,12 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
     counts = len(model.input_specs), len(model.target_specs), 1  # arrays of each group
     for first in range(0, len(data), batch_size):
         items = [_parts(data[k]) for k in range(first, min(first + batch_size, len(data)))]
-        groups = zip(*items, strict=True)  # inputs, targets, and weights if there are any
-        yield tuple(_stacked(g, count) for g, count in zip(groups, counts, strict=False))
+        if len({*map(len, items)}) > 1:
+            raise DataError("x: must give weights with all samples or with none, but got some.")
+        with reading("x", "must give samples of one form"):
+            groups = zip(*items, strict=True)  # inputs, targets, and weights if there are any
+            batch = tuple(_stacked(g, count) for g, count in zip(groups, counts, strict=False))
+        yield batch
 
 
 def _is_sample(x: Any, specs: Sequence[TensorSpec]) -> bool:

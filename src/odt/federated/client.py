@@ -130,7 +130,10 @@ class Client:
 
 def _check_samples(samples: Sequence[int], count: int) -> None:
     """Raises OptionError unless these are numbers of `count` samples, at least one."""
-    numbers = np.asarray(samples)
+    try:
+        numbers = np.asarray(samples)
+    except ValueError:  # rows of different lengths
+        numbers = np.array(None)
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise OptionError("samples", "must be a list of whole numbers", type(samples).__name__)
     if not numbers.size or numbers.min() < 0 or numbers.max() >= count:

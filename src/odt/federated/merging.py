@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -49,7 +49,10 @@ def merge(
     """
     if len(checkpoints) < 2:
         raise OptionError("checkpoints", "must be two or more files", len(checkpoints))
-    weights = [1.0] * len(checkpoints) if weights is None else list(weights)
+    weights = [1.0] * len(checkpoints) if weights is None else weights
+    if not isinstance(weights, Iterable):
+        raise OptionError("weights", "must be a list of numbers", weights)
+    weights = list(weights)
     if len(weights) != len(checkpoints):
         rule = f"must be a number for each of {len(checkpoints)} checkpoints"
         raise OptionError("weights", rule, len(weights))

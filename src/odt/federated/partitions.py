@@ -56,7 +56,7 @@ def partition(
         OptionError: if there is no such kind, its value is invalid, or a client gets no sample.
     """
     if not isinstance(kind, str):
-        parts = _by_list(np.asarray(kind), data.length, clients)
+        parts = _by_list(kind, data.length, clients)
     else:
         rng = np.random.default_rng((seed, 0, DIVISION))
         parts = _by_text(kind, data, labels, clients, rng, record)
@@ -111,9 +111,13 @@ def _number(text: str, form: str, least: float) -> float:
     return value
 
 
-def _by_list(numbers: Array, samples: int, clients: int) -> list[Array]:
+def _by_list(kind: Sequence[int] | Array, samples: int, clients: int) -> list[Array]:
     """Divides samples by the number of each sample's client."""
     rule = f"must have a client's number from 0 to {clients - 1} for each of {samples} samples"
+    try:
+        numbers = np.asarray(kind)
+    except ValueError as e:  # rows of different lengths
+        raise OptionError("partition", rule, "rows of different lengths") from e
     if numbers.dtype.kind not in "iu" or numbers.shape != (samples,):
         raise OptionError("partition", rule, f"{numbers.shape} {numbers.dtype}")
     if numbers.min() < 0 or numbers.max() >= clients:

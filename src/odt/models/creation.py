@@ -252,8 +252,17 @@ def _open_one(path: str) -> tuple[Column, Sidecar | None]:
 
 
 def _array_column(values: Any, name: str) -> Column:
-    """Returns an array (N, …) as a column with its own shape and dtype."""
-    array = np.asarray(values)
+    """Returns an array (N, …) as a column with its own shape and dtype.
+
+    Raises:
+        DataError: if it is no array of numbers, or has no samples.
+    """
+    with reading(name, "must be an array of numbers"):
+        array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name}: must be an array of numbers, but got {array.dtype}.")
+    if not array.size:
+        raise DataError(f"{name}: must hold samples, but holds none.")
     (column,) = array_columns([array], [TensorSpec(array.shape[1:], array.dtype)], name)
     return column
 

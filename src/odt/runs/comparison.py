@@ -106,10 +106,10 @@ def compare_runs(folders: Path | Sequence[Path] = (), metric: str | None = None)
             "of runs, but has none. odt train with `run_dir=` writes one."
         )
     names = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
-    name = metric and _as_in_logs(metric, names)
-    if name and name not in names:
+    name = None if metric is None else _as_in_logs(metric, names)
+    if name is not None and name not in names:
         raise OptionError("metric", f"must be one of {listed(names)}", metric)
-    return RunComparison(runs, name or None, _differences(runs))
+    return RunComparison(runs, name, _differences(runs))
 
 
 def _runs_in(folders: Sequence[File]) -> list[File]:

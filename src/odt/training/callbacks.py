@@ -288,6 +288,9 @@ class ModelCheckpoint(Callback):
         monitor: name of the value in logs that tells which epoch is best.
         save_best_only: whether to write only after an epoch that is better than all before it.
         mode: min, max, or auto: min for losses, errors and perplexity, else max.
+
+    Raises:
+        OptionError: if an argument is invalid.
     """
 
     @known_arguments(base="Callback")
@@ -317,7 +320,7 @@ class ModelCheckpoint(Callback):
             return
         try:
             path = self.filepath.format(epoch=epoch + 1, **logs)
-        except (LookupError, ValueError) as e:
+        except (LookupError, ValueError, AttributeError, TypeError) as e:
             rule = f"must name values of epoch, {', '.join(logs)}"
             raise OptionError("filepath", rule, self.filepath) from e
         if path.endswith(EXPORTED):
@@ -335,14 +338,15 @@ class CSVLogger(Callback):
         append: whether to add lines to an existing file instead of replacing it.
 
     Raises:
-        OptionError: if the separator is not one character.
+        OptionError: if the separator is not one character, or is a quote or the end of a line.
     """
 
     @known_arguments(base="Callback")
     @checked_arguments
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
-        if len(separator) != 1:
-            raise OptionError("separator", "must be one character", repr(separator))
+        if len(separator) != 1 or separator in '"\r\n':
+            rule = "must be one character, neither a quote nor the end of a line"
+            raise OptionError("separator", rule, repr(separator))
         self.filename = os.fspath(filename)
         self.separator = separator
         self.append = append

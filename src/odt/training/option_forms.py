@@ -1,6 +1,6 @@
 """Conversions of Python arguments to the form that `core` uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from odt.core.recipe.option_values import check_whole, words_of
@@ -85,9 +85,15 @@ def metric_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def listed_of(positions: str | Sequence[int] | None) -> str | None:
-    """Returns positions of operators as text, such as 0-3,7."""
+    """Returns positions of operators as text, such as 0-3,7.
+
+    Raises:
+        OptionError: if they are neither text nor a list.
+    """
     if positions is None or isinstance(positions, str):
         return positions
+    if not isinstance(positions, Iterable):
+        raise OptionError("operators", "must be text such as 0-3,7, or a list", positions)
     return ",".join(map(str, positions))
 
 

@@ -29,6 +29,7 @@ from odt.kernels.rows.lossdef import FRACTIONS
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import lowered_of
 from odt.training.teacher import Teacher
+from odt.training.weights import as_array
 
 Compute: TypeAlias = Callable[[], None]
 Convert: TypeAlias = Callable[[Array], None]  # of outputs (n, …), in place
@@ -103,7 +104,8 @@ def _open_outputs(outputs: Any, spec: TensorSpec, count: int) -> Column:
     if isinstance(outputs, str | os.PathLike):
         (column,) = open_columns(os.fspath(outputs), [spec], "teacher's output")
     else:
-        (column,) = array_columns([np.asarray(outputs)], [spec], "teacher_outputs")
+        rows = as_array("teacher_outputs", outputs)
+        (column,) = array_columns([rows], [spec], "teacher_outputs")
     if column.length < count:
         raise OptionError(
             "teacher_outputs", f"must hold the outputs of all {count} samples", column.length
