@@ -99,6 +99,10 @@ def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
         odt.plan(RESNET, board=4)  # type: ignore[arg-type]
     with pytest.raises(odt.OptionError, match="Board: dense must be a number above 0"):
         odt.plan(RESNET, board=replace(BOARD, dense=0))
+    with pytest.raises(odt.OptionError, match="Board: threads must be a whole number above 0"):
+        odt.plan(RESNET, board=replace(BOARD, threads=1.5))  # type: ignore[arg-type]
+    with pytest.raises(odt.OptionError, match="Board: memory must be a number above 0"):
+        odt.plan(RESNET, board=replace(BOARD, memory=float("inf")))
     path = tmp_path / "board.json"
     path.write_text("rates")
     with pytest.raises(odt.ModelError, match=r"board\.json: must be JSON of `odt benchmark-board`"):

@@ -13,6 +13,7 @@ from support.paths import MODELS
 import odt
 from odt.cli.main import main
 from odt.cli.output.report import figures_line
+from odt.core.export.model_builder import ModelBuilder
 from odt.kernels.rows.opdef import Array
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
@@ -135,6 +136,18 @@ def test_new_data_need_a_record(photos: Path) -> None:
 def test_targets_must_be_given() -> None:
     with pytest.raises(odt.DataError, match="y: must be given to evaluate"):
         odt.evaluate(RESNET, X)
+
+
+def test_constants_that_are_not_finite_are_compared_value_by_value(tmp_path: Path) -> None:
+    """Masks of attention hold −∞: equal infinities and equal NaN are no difference."""
+    paths = tmp_path / "a.circle", tmp_path / "b.circle"
+    for path, last in zip(paths, (1.0, 3.0), strict=True):
+        built = ModelBuilder("circle")
+        mask = built.add_constant(np.array([-np.inf, np.nan, 4.0, last], np.float32), "mask")
+        built.write(path, built.add_operator("ADD", [built.add_input((1, 4)), mask], (1, 4)))
+    (change,) = odt.compare_models(*paths).changes
+    assert (change.values, change.size, change.largest) == (1, 4, 2.0)
+    assert change.relative == pytest.approx(2 / np.hypot(4, 1))
 
 
 def test_a_comparison_is_that_of_the_command(files: dict[str, Path], tmp_path: Path) -> None:

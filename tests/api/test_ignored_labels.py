@@ -179,6 +179,31 @@ def test_batches_are_weighted_by_the_labels_that_count(
         assert t.evaluate(x, y) == pytest.approx(found, rel=1e-6)
 
 
+def test_batches_for_several_outputs_have_ignored_labels_only_if_losses_are_sums(
+    tmp_path: Path,
+) -> None:
+    """A batch has one loss, whose parts would need weights of their own; sums have none."""
+    built = ModelBuilder("circle")
+    source = built.add_input((1, D), name="x")
+    w = np.random.default_rng(4).normal(size=(2, K, D)).astype(np.float32)
+    outputs = [
+        built.add_operator("FULLY_CONNECTED", [source, built.add_constant(w[k], f"w{k}")], (1, K))
+        for k in range(2)
+    ]
+    built.write(tmp_path / "two.circle", *outputs)
+    x, y = inputs("one"), labels("one")
+    batches = [(x[k : k + 3], [y[k : k + 3], y[k : k + 3]]) for k in range(0, N, 3)]
+    losses: dict[str, Any] = {"loss": [LOSS, LOSS]}
+    with trainer(tmp_path / "two.circle", **losses, reduction="sum") as t:
+        sums = [t.test_on_batch(*batch)["loss"] for batch in batches]
+        assert t.evaluate(batches)["loss"] == pytest.approx(np.mean(sums), rel=1e-6)
+    with (
+        trainer(tmp_path / "two.circle", **losses) as t,
+        pytest.raises(odt.DataError, match="for several outputs must have no ignored labels"),
+    ):
+        t.evaluate(batches)
+
+
 @pytest.mark.parametrize("kinds", [("sample", "position"), ("position", "sample"), ("", "sample")])
 def test_training_and_validation_may_have_other_kinds_of_weights(
     models: dict[str, Path], kinds: tuple[str, str]

@@ -117,6 +117,7 @@ def test_krum_takes_a_client_in_the_middle() -> None:
         ("trimmed-mean:beta=0.5", "`beta` must be at least 0 and below 0.5, but got 0.5"),
         ("fedadam:beta-1=0.9,beta_1=0.8", "must have `beta_1` only once, but got fedadam:"),
         ("krum:malicious=1.5", "`malicious` must be a whole number, but got 1.5"),
+        ("fedyogi:tau=0", "`tau` must be above 0, but got 0"),
         ("fedadam:beta-1=nan", "`beta_1` must be at least 0 and below 1, but got nan"),
     ],
 )

@@ -34,8 +34,8 @@ class Change:
         values: number of values that differ; all if the shapes differ.
         size: number of all values.
         largest: largest absolute difference; NaN if the shapes differ.
-        relative: norm of the difference, as a fraction of the first model's norm; infinite if that
-            is 0, NaN if the shapes differ.
+        relative: norm of the difference, as a fraction of the norm of the first model's finite
+            values; infinite if that is 0, NaN if the shapes differ.
     """
 
     node: str
@@ -139,12 +139,13 @@ def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
     )
     if new is None or old.shape != new.shape:
         return change
-    before = old.astype(np.float64)
-    difference = new.astype(np.float64) - before
-    norm = float(np.linalg.norm(before))
+    before, after = old.astype(np.float64), new.astype(np.float64)
+    is_same = (old == new) | (np.isnan(before) & np.isnan(after))
+    difference = np.subtract(after, before, out=np.zeros(before.shape), where=~is_same)
+    norm = float(np.linalg.norm(before[np.isfinite(before)]))
     return replace(
         change,
-        values=int(np.count_nonzero(difference)),
+        values=int(np.count_nonzero(~is_same)),
         largest=float(np.abs(difference).max(initial=0)),
         relative=float(np.linalg.norm(difference)) / norm if norm else math.inf,
     )
@@ -236,7 +237,9 @@ def compare_outputs(
 
     Raises:
         DataError: if the inputs do not fit a model.
+        ModelError: if a model cannot be read.
         OdtError: if the outputs have different shapes.
+        OptionError: if a number of samples or workers is invalid.
         UnsupportedError: if odt cannot compute an operator.
     """
     files = [file_of(model) for model in (first, second)]

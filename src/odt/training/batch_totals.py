@@ -44,11 +44,12 @@ class BatchTotals:
                 samples, and not by labels.
 
         Raises:
-            DataError: if labels of one of several outputs are ignored.
+            DataError: if labels of one of several outputs are ignored, unless losses are sums.
         """
-        weight = float(batch.length) if update else _labels(batch)
         if self._core.info.reduction == "sum":
             weight = 1.0
+        else:
+            weight = float(batch.length) if update else _labels(batch)
         self.samples += batch.length
         self._loss += result.loss * weight
         self._weight += weight

@@ -10,6 +10,7 @@ from odt.core.storage.free_memory import USUAL_PROCESS
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
+from odt.kernels.rows.scalars import is_number
 from odt.models.model import Path
 
 MEASURED, ESTIMATED = "measured", "estimated"
@@ -157,9 +158,9 @@ def _board_of(path: Any, values: Any) -> Board:
             rule = "text"
             is_valid = isinstance(value, str)
         else:
-            rule = "a number above 0"
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            is_valid = is_number and value > 0
+            rule = "a whole number above 0" if kind is int else "a number above 0"
+            has_kind = isinstance(value, int) or kind is float
+            is_valid = is_number(value) and has_kind and value > 0
         if not is_valid:
             raise OptionError("board", f"{path}: {name} must be {rule}", value)
     return Board(**values)

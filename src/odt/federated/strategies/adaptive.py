@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odt.errors import OptionError
 from odt.federated.strategies.strategy import Strategy, check_number, weighted_mean
 from odt.federated.update import Array, Tensors, Update
 
@@ -24,7 +25,10 @@ class Adaptive(Strategy):
         eta: learning rate η of the server.
         beta_1: decay β₁ of the mean of the changes.
         beta_2: decay β₂ of the mean of their squares.
-        tau: τ, the degree of adaptivity; larger values adapt less.
+        tau: τ, the degree of adaptivity, above 0; larger values adapt less.
+
+    Raises:
+        OptionError: if a value is out of range.
     """
 
     moments = ("m", "v")
@@ -37,6 +41,8 @@ class Adaptive(Strategy):
         self.beta_1 = check_number("beta_1", beta_1, 0, below=1)
         self.beta_2 = check_number("beta_2", beta_2, 0, below=1)
         self.tau = check_number("tau", tau, 0)
+        if not self.tau:  # 0 / 0 of a tensor that does not change
+            raise OptionError("strategy", "`tau` must be above 0", tau)
 
     def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
         """Returns w + η m / (√v + τ)."""

@@ -14,7 +14,10 @@ class FedProx(FedAvg):
     """FedAvg with a proximal term in the loss of the clients.
 
     Args:
-        mu: factor μ of the proximal term.
+        mu: factor μ of the proximal term, 0 or more.
+
+    Raises:
+        OptionError: if `mu` is out of range.
     """
 
     @checked_arguments

@@ -17,7 +17,10 @@ class FedYogi(Adaptive):
         eta: learning rate η of the server.
         beta_1: decay β₁ of the mean of the changes.
         beta_2: decay β₂ of the mean of their squares.
-        tau: τ, the degree of adaptivity; larger values adapt less.
+        tau: τ, the degree of adaptivity, above 0; larger values adapt less.
+
+    Raises:
+        OptionError: if a value is out of range.
     """
 
     def second_moment(self, v: Array, square: Array) -> Array:

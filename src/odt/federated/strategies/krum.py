@@ -22,6 +22,9 @@ class Krum(Strategy):
 
     Args:
         malicious: number f of clients that may send wrong values.
+
+    Raises:
+        OptionError: if `malicious` is not a whole number of at least 0.
     """
 
     @checked_arguments

@@ -18,7 +18,10 @@ class TrimmedMean(Strategy):
     """The mean without the largest and smallest values.
 
     Args:
-        beta: fraction β of the clients that is left out at each end.
+        beta: fraction β of the clients that is left out at each end, from 0 and below 0.5.
+
+    Raises:
+        OptionError: if `beta` is out of range.
     """
 
     @checked_arguments
