@@ -184,7 +184,7 @@ def test_callbacks_follow_the_protocol_of_keras(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["0", "1"]
     assert float(rows[1]["val_loss"]) > 0
-    with pytest.raises(odt.OptionError, match="`separator=`: must be one character, .* but got '::'"):
+    with pytest.raises(odt.OptionError, match=r"must be one character, .* but got '::'"):
         odt.CSVLogger("log.csv", separator="::")
     unnamed = odt.ModelCheckpoint("{los}.odt")
     with (

@@ -50,6 +50,16 @@ def test_a_report_needs_classes() -> None:
         odt.classification_report(trainer, X, Y / 2)
 
 
+@pytest.mark.parametrize(
+    ("count", "got"), [(3, "several labels a sample"), (4097, "4,097 classes")]
+)
+def test_a_report_without_a_matrix_says_why(count: int, got: str) -> None:
+    names, zeros = tuple(map(str, range(count))), np.zeros(count)
+    report = odt.ClassificationReport(names, zeros, zeros, zeros, zeros, zeros, None)
+    with pytest.raises(odt.DataError, match=rf"one class each, of at most 4,096, but got {got}\."):
+        report.confusion()
+
+
 def test_classes_that_are_never_predicted_are_named() -> None:
     with odt.Trainer(MODEL) as trainer:
         for name, values in trainer.weights.items():

@@ -167,8 +167,8 @@ def test_the_teacher_is_part_of_memory_and_budget(teacher: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "`teacher=`, `teacher_outputs=`: must be given one of them, but got none"),
-        ({"model": "m", "outputs": X}, "must be given one of them, but got both"),
+        ({}, "`teacher=`, `teacher_outputs=`: one of them must be given, but got none"),
+        ({"model": "m", "outputs": X}, "one of them must be given, but got both"),
         ({"model": "m", "temperature": 0}, "`temperature=`: must be a number above 0"),
         ({"model": "m", "weight": 1.5}, "`teacher_weight=`: must be above 0, up to 1, but got 1.5"),
     ],
@@ -226,7 +226,7 @@ def test_the_command_line_has_a_teacher(teacher: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(weights[1][name], values, atol=1e-5)
     assert "--temperature: must come with --teacher or" in train("--temperature", 2).stderr
     both = train("--teacher", teacher, "--teacher-outputs", outputs)
-    assert "--teacher, --teacher-outputs: must be given one of them" in both.stderr
+    assert "--teacher, --teacher-outputs: one of them must be given" in both.stderr
     state = tmp_path / "state.odt"
     train("--teacher", teacher, "--export-checkpoint", state)
     assert (

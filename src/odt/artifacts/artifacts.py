@@ -143,6 +143,8 @@ def generate_artifacts(
     Raises:
         OptionError: if arguments contradict each other, or artifacts cannot hold one.
         ModelError: if the model cannot be read, or the folder cannot be written.
+        UnsupportedError: if the model cannot be trained.
+        DataError: if the samples do not fit the model.
         TrainingError: if a loss is not finite.
     """
     chosen = _selection(trainable, words_of("frozen", frozen))

@@ -119,6 +119,7 @@ def compile(
             `ram` or `stack`, or the folder has files.
         UnsupportedError: if parts of the training step have no compiled kernel, no kernels were
             compiled when odt was installed, or the compiler for WebAssembly is not installed.
+        ModelError: if the model cannot be read.
         OdtError: if the folder cannot be written.
     """
     for option, remedy in {"workers": "", "memory_budget": "Give `ram=`."}.items():

@@ -105,7 +105,7 @@ class TableOptions:
         regression: whether the target is a value; None if numbers that are not integers are values.
         drop: whether to leave out lines with missing values.
         drop_targets: whether to leave out lines whose target is missing.
-        skip: leave out lines that cannot be used.
+        skip: whether to leave out lines that cannot be used.
         window, stride, horizon: rows of a sample, rows from one sample to the next, and rows from
             the last one to the row with the target; window 0 for samples of one row.
         series: column that names the series of a row, which no window leaves.

@@ -19,7 +19,12 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError, one_line
 from odt.evaluation import class_html
 from odt.evaluation.class_html import CORNER, MAX_NAME
-from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
+from odt.kernels.families.class_counts import (
+    MAX_CLASSES,
+    ClassCounts,
+    Confusion,
+    class_counter,
+)
 from odt.kernels.rows.metricdef import NUMBERS, OutputForm
 from odt.text import Text, table
 from odt.training.fit_warnings import never_predicted
@@ -101,9 +106,11 @@ class ClassificationReport:
         """
         matrix = self.confusion_matrix
         if matrix is None:
+            count = len(self.classes)
+            got = f"{count:,} classes" if count > MAX_CLASSES else "several labels a sample"
             raise DataError(
-                "confusion_matrix: samples must have one class each, of at most 4,096, but got "
-                f"{len(self.classes)} classes in other form."
+                "confusion_matrix: samples must have one class each, of at most "
+                f"{MAX_CLASSES:,}, but got {got}."
             )
         names = [one_line(name, MAX_NAME) for name in self.classes]
         if len(names) > MAX_PRINTED:

@@ -180,6 +180,7 @@ class Session(Closing):
         Raises:
             DataError: if shapes, dtypes or numbers of samples do not match the model, or targets
                 are missing.
+            OptionError: if targets are given with a DataSet.
         """
         data = x
         if not isinstance(data, dataset.DataSet):

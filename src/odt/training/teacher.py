@@ -26,6 +26,10 @@ class Teacher:
             path of a data file, as `odt predict` writes it; logits or probabilities.
         temperature: T, above 0; 1 for models without classes.
         weight: weight of the teacher's part, above 0 and at most 1.
+
+    Raises:
+        OptionError: if both or none of `model` and `outputs` are given, or a number is out of
+            range.
     """
 
     model: Any = None
@@ -36,7 +40,7 @@ class Teacher:
     def __post_init__(self) -> None:
         if (self.model is None) == (self.outputs is None):
             actual = "none" if self.model is None else "both"
-            raise OptionError("teacher, teacher_outputs", "must be given one of them", actual)
+            raise OptionError("teacher, teacher_outputs", "one of them must be given", actual)
         check_option(TEACHER_OPTIONS["temperature"], self.temperature)
         check_option(TEACHER_OPTIONS["teacher_weight"], self.weight)
 
