@@ -14,14 +14,14 @@ def with_named_activations(model: Model, implied: Mapping[int, int]) -> Model:
 
     Args:
         model: the model.
-        implied: position of an operator → code of its activation.
+        implied: output of an operator → code of its activation.
     """
     tables = model_tables(model)
     operators = tables["subgraphs"][model.subgraph]["operators"]
     for node in model.graph.nodes:
-        if node.origin in implied:
+        for code in (implied[y] for y in node.outputs if y in implied):
             operator, name = operators[node.origin], options_table(node.op)
             assert name is not None
             operator["builtin_options_type"] = code_of("BuiltinOptions", name)
-            operator.setdefault("builtin_options", {})[FUSED] = implied[node.origin]
+            operator.setdefault("builtin_options", {})[FUSED] = code
     return rewritten(model, tables)

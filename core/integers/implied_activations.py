@@ -20,7 +20,7 @@ NONE, RELU, RELU6 = 0, 1, 3  # codes of activations
 
 
 def implied_activations(model: Model) -> dict[int, int]:
-    """Returns position of an operator → code of the activation that its range implies."""
+    """Returns output of an operator → code of the activation that its range implies."""
     activations = {}
     for node in model.graph.nodes:
         if node.op not in OPERATORS or node.options.get(FUSED, NONE) != NONE:
@@ -32,14 +32,14 @@ def implied_activations(model: Model) -> dict[int, int]:
         lo, hi = limits(spec.dtype)
         if quantization.zero_point[0] == lo:
             scale = float(quantization.scale[0])
-            activations[node.origin] = RELU6 if abs((hi - lo) * scale - 6) < scale / 2 else RELU
+            activations[y] = RELU6 if abs((hi - lo) * scale - 6) < scale / 2 else RELU
     return activations
 
 
 def with_implied_activations(graph: Graph, implied: Mapping[int, int]) -> Graph:
-    """Returns a graph whose operators name the activations."""
-    nodes = (
-        replace(n, options={**n.options, FUSED: implied[n.origin]}) if n.origin in implied else n
-        for n in graph.nodes
-    )
+    """Returns a graph whose operators name the activations of their outputs."""
+    nodes = list(graph.nodes)
+    for k, node in enumerate(nodes):
+        for code in (implied[y] for y in node.outputs if y in implied):
+            nodes[k] = replace(node, options={**node.options, FUSED: code})
     return replace(graph, nodes=tuple(nodes))

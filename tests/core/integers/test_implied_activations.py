@@ -7,10 +7,17 @@ import pytest
 from support.integer_files import QuantizedBuilder, full_range
 from support.judges import litert
 from support.quantized_networks import NAMES
+from support.subgraphs import WIDTH, Subgraphs
 
 import odt
+from odt.core.formats.flatbuffer.schema_tables import code_of
 from odt.core.formats.reader import read_model
-from odt.core.integers.implied_activations import implied_activations
+from odt.core.integers.implied_activations import (
+    FUSED,
+    implied_activations,
+    with_implied_activations,
+)
+from odt.core.lowering.normalize.inline import inline
 
 LOSS = "mean_squared_error"
 RANGES = {"RELU": 0.05, "RELU6": 6 / 255}  # the scale: up to 12.75, or 6
@@ -42,9 +49,36 @@ def network(path: Path, activation: str, *, named: bool, dtype: str = "int8") ->
 def test_the_activation_is_found(activation: str, tmp_path: Path) -> None:
     for dtype in ("int8", "uint8"):
         path = network(tmp_path / "m.tflite", activation, named=False, dtype=dtype)
-        assert implied_activations(read_model(path)) == {0: NAMES[activation]}
+        model = read_model(path)
+        y = model.graph.nodes[0].outputs[0]
+        assert implied_activations(model) == {y: NAMES[activation]}
     path = network(tmp_path / "m.tflite", activation, named=True)
     assert not implied_activations(read_model(path))
+
+
+class Composites(QuantizedBuilder, Subgraphs):
+    """Builds quantized files with composites."""
+
+
+def test_only_the_operator_with_the_range_gets_the_activation(tmp_path: Path) -> None:
+    """Operators of a subgraph have one position in the file."""
+    net = Composites()
+
+    def layers() -> tuple[int, ...]:
+        x = net.activation((1, WIDTH), 0.05, 3)
+        w, b = net.weights((WIDTH, WIDTH), [0.02]), net.bias(WIDTH, [0.001])
+        for least in (-128, 5):
+            x = net.operator("FULLY_CONNECTED", (x, w, b), (1, WIDTH), 0.05, least)
+        return (x,)
+
+    y = net.composite(net.activation((1, WIDTH), 0.05, 3), net.subgraph(layers))
+    net.graph.tensors[y].type = code_of("TensorType", "INT8")
+    net.quantize(y, [0.05], [5])
+    net.write(tmp_path / "m.tflite", y)
+    model = inline(read_model(tmp_path / "m.tflite"))
+    graph = with_implied_activations(model.graph, implied_activations(model))
+    codes = [n.options[FUSED] for n in graph.nodes if n.op == "FULLY_CONNECTED"]
+    assert codes == [NAMES["RELU"], 0]
 
 
 @pytest.mark.parametrize("activation", RANGES)
