@@ -38,6 +38,16 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     return origins & set(info.trainable_ops)  # some nodes may have been folded or left out
 
 
+def trained_tensors(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[int, ...]:
+    """Returns the tensors that resolved training info trains, in the order of the nodes.
+
+    Raises:
+        OptionError: as `trainable_operators` does.
+    """
+    operators = trainable_operators(graphs.graph, info)
+    return trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors)
+
+
 def training_and_validation(
     graphs: LoweredGraphs, info: TrainingInfo, *, outputs: bool = False, rows: bool = False
 ) -> tuple[Computation, Computation]:
@@ -112,15 +122,8 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     """
     if lowered.adapted is not None:
         return lowered
-    trained = _trained(lowered, info)
+    trained = trained_tensors(lowered.graphs, info)
     return _with_data(lowered, {i: s for i, s in _sole_weights(lowered) if i in trained})
-
-
-def _trained(lowered: LoweredModel, info: TrainingInfo) -> set[int]:
-    """Returns the tensors of a model that train."""
-    operators = trainable_operators(lowered.graph, info)
-    graph = lowered.graphs.at_file_batch
-    return set(trainable_tensors(graph, operators, info.trainable_tensors))
 
 
 def _with_data(lowered: LoweredModel, stored: Mapping[int, Tensor]) -> LoweredModel:
@@ -146,10 +149,7 @@ def with_equalized_weights(lowered: LoweredModel, info: TrainingInfo) -> Lowered
     model = lowered.unrolled
     if lowered.adapted is not None or model.variables or info.sparse:
         return lowered
-    operators = trainable_operators(lowered.graph, info)
-    trained = frozenset(
-        trainable_tensors(lowered.graphs.at_file_batch, operators, info.trainable_tensors)
-    )
+    trained = frozenset(trained_tensors(lowered.graphs, info))
     activations = {i for i in model.quantization if model.graph.tensors[i].data is None}
     from odt.core.integers.equalize import pairs
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import RESOLVED_OPTIONS
+from odt.core.recipe.computations import trained_tensors
 from odt.core.recipe.option_values import check_option
-from odt.core.recipe.selection import check_patterns, matches, trained_tensors, weight_names
+from odt.core.recipe.selection import check_patterns, matches, weight_names
 from odt.errors import OptionError
 
 ADAPTER = "/lora_a"  # end of the names of the first matrices of low-rank adapters

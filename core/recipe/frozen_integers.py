@@ -6,8 +6,7 @@ from odt.core.integers.integer_graph import integer_graph
 from odt.core.integers.integer_prefix import with_integer_prefix
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.model import Model
-from odt.core.planning.trainable import trainable_tensors
-from odt.core.recipe.computations import trainable_operators
+from odt.core.recipe.computations import trained_tensors
 from odt.core.recipe.prepare import Recipe
 
 
@@ -22,8 +21,7 @@ def frozen_in_integers(
             a quantized model.
     """
     graphs, info = recipe.graphs, recipe.info
-    trainable = trainable_operators(graphs.graph, info)
-    trained = trainable_tensors(graphs.at_file_batch, trainable, info.trainable_tensors)
+    trained = trained_tensors(graphs, info)
     if not trained:
         return graphs
     unrolled = recipe.lowered.unrolled

@@ -24,6 +24,7 @@ from odt.core.options.training_options import (
 )
 from odt.core.planning.output_loss import Loss
 from odt.core.recipe.computations import (
+    trained_tensors,
     with_batch_norms,
     with_equalized_weights,
     with_weights_as_integers,
@@ -41,7 +42,6 @@ from odt.core.recipe.selection import (
     choose_channels,
     choose_rates,
     select,
-    trained_tensors,
 )
 from odt.core.recipe.training_outputs import describe_left_out, with_class_numbers
 from odt.dataclass import dataclass

@@ -18,7 +18,7 @@ from odt.core.model.tensor_names import similar_names
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import RESOLVED_OPTIONS
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
-from odt.core.recipe.computations import trainable_operators
+from odt.core.recipe.computations import trainable_operators, trained_tensors
 from odt.core.recipe.option_values import check_option
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.dataclass import dataclass
@@ -166,12 +166,6 @@ def choose_rates(
     for pattern, factor in factors:
         factor_of_weight |= {i: factor for i, each in names.items() if matches(each, pattern)}
     return replace(info, rates=tuple(sorted(factor_of_weight.items())))
-
-
-def trained_tensors(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[int, ...]:
-    """Returns the tensors that resolved training info trains, in the order of the nodes."""
-    operators = trainable_operators(graphs.graph, info)
-    return trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors)
 
 
 def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
