@@ -65,7 +65,7 @@ def are_quadratures(a: Array, b: Array, tolerance: float = EXACT) -> bool:
         tolerance: of a value, as a fraction of the largest one; that of a sum of squares is four
             times as large.
     """
-    if a.shape != b.shape or a.ndim < 2 or len(a) < LEAST:
+    if a.shape != b.shape or a.ndim < 2 or len(a) < LEAST or not a.size:
         return False
     matrices = a.reshape(len(a), -1), b.reshape(len(b), -1)
     columns = matrices[0].shape[1]

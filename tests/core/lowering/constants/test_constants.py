@@ -507,8 +507,9 @@ def test_sinusoids_are_recognized_along_each_axis(axis: int) -> None:
         np.eye(8),
         np.outer(RNG.normal(size=12), RNG.normal(size=6)),
         np.zeros((0, 6)),
+        np.zeros((8, 0)),
     ],
-    ids=["normal", "zeros", "ones", "in order", "identity", "rank 1", "empty"],
+    ids=["normal", "zeros", "ones", "in order", "identity", "rank 1", "no rows", "no columns"],
 )
 def test_other_matrices_are_no_formulas(values: Array) -> None:
     assert not is_sinusoidal(values)
