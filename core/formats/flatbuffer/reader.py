@@ -238,16 +238,13 @@ def _with_aliases(graph: Graph, subgraph: int, signatures: Sequence[Signature]) 
     """Adds the names of inputs and outputs in the signatures of a subgraph."""
     aliases: dict[int, list[str]] = {}
     entries: dict[int, int] = {}
-    for signature in signatures:
-        if signature.subgraph == subgraph:
-            for names, tensors_of_graph in (
-                (signature.inputs, graph.inputs),
-                (signature.outputs, graph.outputs),
-            ):
-                for entry, (name, i) in enumerate(names.items()):
-                    if i in tensors_of_graph:
-                        entries.setdefault(i, entry)
-                        aliases.setdefault(i, []).append(one_line(name, MAX_NAME))
+    used = [signature for signature in signatures if signature.subgraph == subgraph]
+    ends = [end for s in used for end in ((s.inputs, graph.inputs), (s.outputs, graph.outputs))]
+    for names, tensors_of_graph in ends:
+        for entry, (name, i) in enumerate(names.items()):
+            if i in tensors_of_graph:
+                entries.setdefault(i, entry)
+                aliases.setdefault(i, []).append(one_line(name, MAX_NAME))
     tensors = (
         replace(t, aliases=tuple(aliases[i]), entry=entries[i]) if i in aliases else t
         for i, t in enumerate(graph.tensors)
