@@ -31,7 +31,7 @@ def merge_pads(graph: LoweredGraph, file: Graph) -> LoweredGraph:
         nodes.append(replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attrs=attrs))
         unread.update(pad.outputs)
     others = tuple(node for node in nodes if not unread.intersection(node.outputs))
-    return replace(graph, nodes=others)
+    return replace(graph, nodes=others) if unread else graph
 
 
 def _fits(graph: LoweredGraph, node: Node, pad: Node) -> bool:

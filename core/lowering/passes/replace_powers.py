@@ -14,12 +14,15 @@ CUBE = 3.0
 
 
 def replace_powers(graph: LoweredGraph, file: Graph) -> LoweredGraph:
-    """Returns a graph without powers of real numbers by scalars in OPERATORS, or by 3."""
-    if not any(node.op == "POW" for node in graph.nodes):
+    """Returns a graph without powers of real numbers by scalars in OPERATORS, or by 3.
+
+    It is `graph` itself if there are none.
+    """
+    exponents = [_exponent(graph, node) for node in graph.nodes]
+    if not any(exponent == CUBE or exponent in OPERATORS for exponent in exponents):
         return graph
     builder = GraphBuilder(graph)
-    for node in graph.nodes:
-        exponent = _exponent(graph, node)
+    for node, exponent in zip(graph.nodes, exponents, strict=True):
         if exponent in OPERATORS:
             builder.nodes.append(_unary(node, OPERATORS[exponent], node.outputs[0]))
         elif exponent == CUBE:

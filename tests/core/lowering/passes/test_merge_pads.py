@@ -6,6 +6,8 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.passes.merge_pads import merge_pads
 from odt.core.model.graph import Graph
 
 VALID = 1
@@ -73,6 +75,8 @@ def test_a_convolution_adds_the_zeros(graph: Graph) -> None:
 @pytest.mark.parametrize("graph", KEPT.values(), ids=KEPT)
 def test_other_pads_stay(graph: Graph) -> None:
     assert "PAD" in operators(graph)
+    lowered = LoweredGraphs(graph).as_in_file
+    assert merge_pads(lowered, graph) is lowered
 
 
 @pytest.mark.parametrize("kernels", ["numpy", "compiled"])

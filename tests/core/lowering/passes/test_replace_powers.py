@@ -6,6 +6,8 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training
 
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.passes.replace_powers import replace_powers
 from odt.core.model.graph import Graph
 from odt.kernels.rows.opdef import Array
 
@@ -26,7 +28,10 @@ def test_a_power_by_a_scalar_is_replaced(exponent: float, made: list[str]) -> No
 
 @pytest.mark.parametrize("exponent", [1.7, np.full(1, 2.0), np.full(5, 3.0)])
 def test_other_powers_stay(exponent: float | Array) -> None:
-    assert lower(network(exponent), 2).nodes[-1].op == "POW"
+    graph = network(exponent)
+    assert lower(graph, 2).nodes[-1].op == "POW"
+    lowered = LoweredGraphs(graph).as_in_file
+    assert replace_powers(lowered, graph) is lowered
 
 
 @pytest.mark.parametrize(
