@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,11 +47,14 @@ class Team(Closing):
     a single worker are split over the cores.
     """
 
+    _cores_in_use: ClassVar[int] = 1  # of each compiled call, for the whole process
+
     def __init__(self, workers: int, blas_threads: int) -> None:
         """Starts a thread for each worker but the first."""
         self._blas_threads = blas_threads
         self._restore: list[Callable[[], object]] = []  # undo `limit_blas`
-        set_threads(available_cores() if workers == 1 else 1)
+        self._cores = available_cores() if workers == 1 else 1
+        self._use_cores(self._cores)
         self._process = os.getpid()
         self._closed = False
         self._running = threading.Lock()
@@ -88,6 +91,8 @@ class Team(Closing):
                 "workers: must be used by one thread at a time, but another thread is computing. "
                 "Make a trainer for each thread."
             )
+        if Team._cores_in_use != self._cores:  # another team has set its own number
+            self._use_cores(self._cores)
         try:
             if len(tasks) == 1:
                 run_settled(tasks[0])
@@ -95,6 +100,12 @@ class Team(Closing):
                 self._run(tasks)
         finally:
             self._running.release()
+
+    @staticmethod
+    def _use_cores(count: int) -> None:
+        """Sets the number of cores that a compiled call is split over."""
+        Team._cores_in_use = count
+        set_threads(count)
 
     def _run(self, tasks: Sequence[Task]) -> None:
         """Runs the first task here and the others on helpers; waits for all, also after errors."""
@@ -120,7 +131,7 @@ class Team(Closing):
         _end(self._helpers, self._process)
         for thread in threads:
             thread.join()
-        set_threads(1)
+        self._use_cores(1)
         for restore in self._restore:
             restore()
         self._restore.clear()

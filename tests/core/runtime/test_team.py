@@ -14,6 +14,8 @@ import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
 
+from odt.core.planning.schedule import on_cores
+from odt.core.runtime import team
 from odt.core.runtime.team import UFUNC_BUFFER, Team
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
@@ -174,6 +176,19 @@ def test_training_leaves_the_settings_of_numpy_also_after_errors() -> None:
             with pytest.raises(TrainingError, match="must be finite"):
                 run(samples, 8)
             assert set(np.geterr().values()) == {"raise"}
+
+
+def test_other_teams_do_not_change_the_cores_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is one of the process: an evaluation beside a trainer left it at 1."""
+    cores = [0]
+    monkeypatch.setattr(team, "set_threads", cores.append)
+    seen: list[int] = []
+    with on_cores(3), Team(1, 3) as single:
+        with Team(2, 1) as several:
+            for each in (single, several, single):
+                each.run([lambda: seen.append(cores[-1])])
+        single.run([lambda: seen.append(cores[-1])])
+    assert seen == [3, 1, 3, 3]
 
 
 @pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
