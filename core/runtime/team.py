@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from odt.core.planning.schedule import available_cores
+from odt.core.runtime.blas_threads import BLAS
 from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
 from odt.kernels.native.library import run_flushed, set_threads
@@ -52,25 +53,23 @@ class Team(Closing):
     def __init__(self, workers: int, blas_threads: int) -> None:
         """Starts a thread for each worker but the first."""
         self._blas_threads = blas_threads
-        self._restore: list[Callable[[], object]] = []  # undo `limit_blas`
+        self._limits_blas = False
         self._cores = available_cores() if workers == 1 else 1
         self._use_cores(self._cores)
         self._process = os.getpid()
         self._closed = False
         self._running = threading.Lock()
         self._helpers = [_Helper() for _ in range(workers - 1)]
-        weakref.finalize(self, _end, self._helpers, self._process).atexit = False
+        weakref.finalize(self, _end, self._helpers, self._process, id(self)).atexit = False
 
     def limit_blas(self) -> None:
         """Makes BLAS use `blas_threads` threads until `close`: one if there are several workers.
 
         For tasks with NumPy calls; those of compiled calls alone never reach BLAS.
         """
-        if not self._restore and not self._closed:
-            from threadpoolctl import threadpool_limits
-
-            limits = threadpool_limits(limits=self._blas_threads, user_api="blas")
-            self._restore.append(limits.restore_original_limits)
+        if not self._closed:
+            self._limits_blas = True
+            BLAS.use(id(self), self._blas_threads)
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Runs the tasks in parallel and waits for all; raises the first task's exception.
@@ -93,6 +92,8 @@ class Team(Closing):
             )
         if Team._cores_in_use != self._cores:  # another team has set its own number
             self._use_cores(self._cores)
+        if self._limits_blas:
+            BLAS.use(id(self), self._blas_threads)
         try:
             if len(tasks) == 1:
                 run_settled(tasks[0])
@@ -128,20 +129,18 @@ class Team(Closing):
         """Ends the threads. They also end when the team is garbage-collected."""
         self._closed = True
         threads = [helper.thread for helper in self._helpers]
-        _end(self._helpers, self._process)
+        _end(self._helpers, self._process, id(self))
         for thread in threads:
             thread.join()
         self._use_cores(1)
-        for restore in self._restore:
-            restore()
-        self._restore.clear()
 
 
-def _end(helpers: list["_Helper"], process: int) -> None:
-    """Ends the threads without waiting, as one may run this function; does nothing in a fork."""
+def _end(helpers: list["_Helper"], process: int, team: int) -> None:
+    """Ends the threads of a team without waiting, as one may run this function; not in a fork."""
     if os.getpid() == process:
         for helper in helpers:
             helper.start(None)
+        BLAS.release(team)
     helpers.clear()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
+from threadpoolctl import threadpool_info
 
 from odt.core.planning.schedule import on_cores
 from odt.core.runtime import team
@@ -189,6 +190,28 @@ def test_other_teams_do_not_change_the_cores_of_a_call(monkeypatch: pytest.Monke
                 each.run([lambda: seen.append(cores[-1])])
         single.run([lambda: seen.append(cores[-1])])
     assert seen == [3, 1, 3, 3]
+
+
+def test_each_team_has_its_threads_of_blas_and_restores_them() -> None:
+    """A team that ended before a later one left the process with the threads of this one."""
+
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before, seen = threads(), list[list[int]]()
+    several, single = Team(2, 1), Team(1, 2)
+    several.limit_blas()
+    single.limit_blas()
+    several.run([lambda: seen.append(threads())])
+    several.close()
+    single.run([lambda: seen.append(threads())])
+    dropped = Team(1, 1)
+    dropped.limit_blas()
+    single.close()
+    assert seen == [[1] * len(before), [2] * len(before)]
+    del dropped
+    gc.collect()
+    assert threads() == before
 
 
 @pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")

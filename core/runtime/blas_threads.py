@@ -1,0 +1,37 @@
+"""The number of threads of BLAS: one of the process, for teams of which each has its own."""
+
+from typing import Any
+
+
+class BlasThreads:
+    """Limits the threads of BLAS for teams, and restores their number when no team needs it."""
+
+    def __init__(self) -> None:
+        self._teams: set[int] = set()
+        self._count = 0  # in force; 0 if nothing is limited
+        self._first: Any = None  # limit, which knows the number before it
+
+    def use(self, team: int, count: int) -> None:
+        """Limits BLAS for a team, whatever other teams have set.
+
+        Args:
+            team: identity of the team.
+            count: threads of BLAS.
+        """
+        self._teams.add(team)
+        if count == self._count:
+            return
+        from threadpoolctl import threadpool_limits
+
+        limit = threadpool_limits(limits=count, user_api="blas")
+        self._first, self._count = self._first or limit, count
+
+    def release(self, team: int) -> None:
+        """Restores the number before all teams if this one is the last; it need not be one."""
+        self._teams.discard(team)
+        if self._first is not None and not self._teams:
+            self._first.restore_original_limits()
+            self._first, self._count = None, 0
+
+
+BLAS = BlasThreads()
