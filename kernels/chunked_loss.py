@@ -24,7 +24,7 @@ from odt.kernels.losses import sparse_categorical_crossentropy as labels
 from odt.kernels.native import chunked_loss as compiled
 from odt.kernels.rows.opdef import Array, Kernel, Specs, TensorSpec
 
-UNITS = 4096  # units of a layer of whose weights' gradient a part is computed at a time
+UNITS = 4096  # units whose weights are decoded, or get their gradient, at a time
 RESULTS = ("loss", "dx", "dw", "db", "terms", "best")
 
 

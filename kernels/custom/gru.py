@@ -168,7 +168,7 @@ def backward(
     two = 2 * units  # columns of the update and the reset gate
     states = by_time(attrs.time_axis, before)
     states[1:] = by_time(attrs.time_axis, y)[:-1]
-    states[0] = 0 if h is None else h
+    states[:1] = 0 if h is None else h
     dstate.fill(0)
     arrays = [by_time(attrs.time_axis, a) for a in (dy, gates, inner, dz, dp, before)]
     for t in reversed(range(len(states))):

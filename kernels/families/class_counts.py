@@ -96,12 +96,13 @@ class Confusion(ClassCounts):
         self.matrix = np.zeros((self.form.classes,) * 2, np.int64)
 
     def update(self, y: Array, t: Array) -> None:
-        if self._flag:
-            check_flags(t, "confusion_matrix")
-            # Class 1 has the larger output where that of the flag is above the threshold.
-            y = np.stack([np.full_like(y, self._threshold), y], axis=-1)
-            t = t.astype(np.int64)
-        super().update(y, t)
+        if not self._flag:
+            super().update(y, t)
+            return
+        for outputs, targets in blocks(y, t, 1):
+            check_flags(targets, "confusion_matrix")
+            predicted, true = outputs[:, 0] > self._threshold, targets[:, 0] > 0
+            self._count(predicted.astype(np.int64), true.astype(np.int64))
 
     def _count(self, best: Array, labels: Array) -> None:
         super()._count(best, labels)

@@ -249,7 +249,7 @@ def grad_peephole(
     c: Array | None = None,
     **dp: Array,
 ) -> None:
-    """Makes peephole gradients; the output gate reads a step's cell, others the cell before."""
+    """Computes a peephole's gradient: o reads the cell of a step, f and i the one before."""
     (out,) = dp.values()
     d = part(by_time(attrs.time_axis, dz), gate, len(out))
     cell = by_time(attrs.time_axis, cells)

@@ -1,6 +1,7 @@
 """INTEGER_CONV_2D: convolution of quantized NHWC images with quantized filters.
 
-x (N, H, W, C)    w (O / 16, KH KW C / 4, 16, 4)    b, m, start, zeros (O,)    y (N, OH, OW, O)
+x (N, H, W, C)    w (O / 16, KH KW C / 4, 16, 4), with zeros after the last    b (O,)
+m, start, zeros (O,) rounded up to 16 values, zeros (0,) if all are 0    y (N, OH, OW, O)
 
 y = clip(rint((windows of x times w + b) m) + zero point of y), with m = s_x s_w / s_y. b contains
 the products of the zero point of x with w. Windows read that zero point outside the images. The

@@ -1,6 +1,7 @@
 """INTEGER_DEPTHWISE_CONV_2D: convolution of each quantized channel with its own filters.
 
-x (N, H, W, C)    w (1, KH, P·KW, C·M)    b (C·M,)    m, start (C·M,)    y (N, OH, OW, C·M)
+x (N, H, W, C)    w (1, KH, P·KW, C·M)    b (C·M,)    y (N, OH, OW, C·M)
+m, start (C·M,) rounded up to 16 values
 
 y[…, cM+m] = clip(rint((Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b) m) + zero point of y), with
 m = s_x s_w / s_y. b contains the products of the zero point of x with w. Windows read that zero

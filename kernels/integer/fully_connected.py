@@ -1,6 +1,7 @@
 """INTEGER_FULLY_CONNECTED: dense layer of quantized tensors, a 1×1 convolution of the rows of x.
 
-x (…, I)    w (O / 16, I / 4, 16, 4)    b (O,)    m, start, zeros (O,)    y (N, O), or (…, O)
+x (…, I)    w (O / 16, I / 4, 16, 4), with zeros after the last    b (O,)
+m, start, zeros (O,) rounded up to 16 values, zeros (0,) if all are 0    y (N, O), or (…, O)
 
 y = clip(rint((x wᵀ + b) m) + zero point of y), with m = s_x s_w / s_y. b contains the products of
 the zero point of x with w. The layout of w is that of the compiled kernels: see product_constants.

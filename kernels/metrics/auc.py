@@ -65,14 +65,14 @@ class Auc(Metric):
 
 def area(outputs: Array, positive: Array) -> float:
     """Computes the area under the ROC curve of outputs; NaN without positives or negatives."""
+    if positive.all() or not positive.any():
+        return math.nan
     order = np.argsort(outputs)
     outputs, positive = outputs[order], positive[order]
     ends = np.flatnonzero(np.append(outputs[1:] != outputs[:-1], True))  # of equal outputs
     positives = np.cumsum(positive, dtype=np.int64)[ends]
     negatives = ends + 1 - positives
     pairs = int(positives[-1]) * int(negatives[-1])
-    if not pairs:
-        return math.nan
     larger = np.diff(positives, prepend=0) * (negatives - np.diff(negatives, prepend=0) / 2)
     return float(larger.sum()) / pairs
 

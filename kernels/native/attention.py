@@ -1,4 +1,4 @@
-"""Compiled kernels of attention to keys of which a mask hides some: see src/attention.h."""
+"""Compiled kernels of attention to keys of which a mask hides some: see src/attention.c."""
 
 from collections.abc import Callable
 from math import prod
@@ -10,8 +10,8 @@ from odt.kernels.native.library import limit
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 HIDDEN = -1e9  # values of a mask up to which a key is hidden: its probability is exactly 0
-LEAST_BETA = 1e-3  # for which it is, unless scores have seven digits
-MATRICES = 8  # for which threads have enough to divide, without splits of their rows
+LEAST_BETA = 1e-3  # factor from which this holds, for scores of less than seven digits
+MATRICES = 8  # with as many, threads divide the matrices, and the rows of none are split
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,10 @@ from odt.kernels.geometry.softmax_geometry import SMALLEST, TINY, CrossEntropyAt
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.elementwise import call
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.native.losses import INFINITY, Loop, in_runs, smoothed
+from odt.kernels.native.losses import INFINITY, Loop, in_runs, of_logits, smoothed
 from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 ONE, MINUS_ONE = np.ones(1, FLOAT), np.full(1, -1, FLOAT)
-
-
-def _of_logits(attrs: Any, s: Specs) -> bool:
-    return bool(attrs.from_logits) and s["x"].dtype == FLOAT and s["x"].size > 0
 
 
 def _workspace(*like_x: str, smooths: bool = True) -> Callable[[Any, Specs], Specs]:
@@ -221,9 +217,9 @@ def _binary_workspace(attrs: Any, s: Specs) -> Specs:
     return {**_workspace()(attrs, s), **powers}
 
 
-DIVERGENCE = Compiled(_divergence, _of_logits, _workspace("logs", "terms", smooths=False), prepare)
-CATEGORICAL = Compiled(_categorical, _of_logits, _workspace("logs", "rest"), prepare)
-CATEGORICAL_BACK = Compiled(_categorical_back, _of_logits, _workspace("rest"), prepare)
+DIVERGENCE = Compiled(_divergence, of_logits, _workspace("logs", "terms", smooths=False), prepare)
+CATEGORICAL = Compiled(_categorical, of_logits, _workspace("logs", "rest"), prepare)
+CATEGORICAL_BACK = Compiled(_categorical_back, of_logits, _workspace("rest"), prepare)
 
 
 def binary(divisor: Callable[[Any, Specs], Any]) -> tuple[Compiled, Compiled]:
@@ -233,6 +229,6 @@ def binary(divisor: Callable[[Any, Specs], Any]) -> tuple[Compiled, Compiled]:
         divisor: `prepare` of the loss.
     """
     return (
-        Compiled(_binary, _of_logits, _binary_workspace, divisor),
-        Compiled(_binary_back, _of_logits, _binary_workspace, divisor),
+        Compiled(_binary, of_logits, _binary_workspace, divisor),
+        Compiled(_binary_back, of_logits, _binary_workspace, divisor),
     )

@@ -18,7 +18,8 @@ def _is_float(attrs: Attrs, s: Specs) -> bool:
     return s["x"].dtype == FLOAT and s["x"].size > 0
 
 
-def _of_logits(attrs: Any, s: Specs) -> bool:
+def of_logits(attrs: Any, s: Specs) -> bool:
+    """Whether a loss is that of logits in float32."""
     return bool(attrs.from_logits) and _is_float(attrs, s)
 
 
@@ -208,8 +209,8 @@ def binary_cross_entropy(workspace: Callable[[Any, Specs], Specs], prepare: Any)
         return {**_workspace("terms", "part")(attrs, s), **workspace(attrs, s)}
 
     return [
-        Compiled(_binary_cross_entropy, _of_logits, both, prepare),
-        Compiled(_binary_cross_entropy_back, _of_logits, workspace, prepare),
+        Compiled(_binary_cross_entropy, of_logits, both, prepare),
+        Compiled(_binary_cross_entropy_back, of_logits, workspace, prepare),
     ]
 
 

@@ -51,7 +51,7 @@ def address(a: Array) -> int:
     5,000 nodes is bound with 125,000 addresses.
     """
     try:
-        buffer: Any = a  # as which types know arrays from Python 3.12 on
+        buffer: Any = a  # type checkers know that an array is a buffer from Python 3.12 on
         return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
     except (TypeError, ValueError):  # read-only, empty, or not contiguous
         return a.ctypes.data

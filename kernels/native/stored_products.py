@@ -13,7 +13,7 @@ from odt.kernels.geometry.quantize import sign_bit
 from odt.kernels.native.binding import Calls, bind, one_loop
 from odt.kernels.native.convolution import PANEL, epilogue_of
 from odt.kernels.native.dense import walk
-from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.float32 import FLOAT, VECTOR
 from odt.kernels.native.stored_weights import scales_of_units
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import units_of
@@ -30,7 +30,6 @@ from odt.kernels.rows.opdef import (
 )
 
 COLUMNS = 192  # of a panel: whole segments, and whole tiles of every instruction set
-VECTOR = 16  # units and columns are multiples of the widest vector
 SEGMENT = 64  # integers of a unit that are decoded at once, at most
 UNIT = 62  # `shift` of scales of whole units
 

@@ -167,6 +167,8 @@ def test_auc_of_logits_is_that_of_their_softmax() -> None:
 def test_auc_of_a_single_class_is_not_defined(t: int) -> None:
     assert math.isnan(measure("auc", FLAGS, FLAG_Y, np.full_like(FLAG_T, t)))
     assert math.isnan(make("auc", FLAGS, FLAG_Y).value())
+    ignored = np.full((3,), -1, np.int32)
+    assert math.isnan(measure("auc", LABELS, np.ones((3, 2), np.float32), ignored))
 
 
 @pytest.mark.parametrize(("form", "width"), [(FLAGS, 1), (LABELS, 10)])

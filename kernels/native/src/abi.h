@@ -133,9 +133,10 @@ typedef struct {
   float lo, hi;    /* limits of the results of an RNN, ± ∞ with tanh, or of the cell of an LSTM */
 } recurrent_shape;
 
-/* The same of an LSTM on integers, with P outputs and G gates, and its limits: numbers before and
-   after a multiplication of the cell by the forget gate, and steps of 2⁻ᵇⁱᵗˢ of its input. m is the
-   factor of the output of a cell, in the form of src/recurrent.c. */
+/* The same of an LSTM on integers, with `out` outputs: the limits of the cell; the bits by which
+   the product of input gate and cell gate is shifted to the steps of the cell; the factor m of the
+   product of output gate and tanh of the cell, in the form of src/recurrent.c; zero point and
+   limits of the result, `hidden`, which is y without a projection; and those of y. */
 typedef struct {
   int64_t samples, steps, depth, units, out, gates, sample_stride, step_stride;
   int64_t cell_lo, cell_hi, bits, m[4], hidden_zero, hidden_lo, hidden_hi, zero, lo, hi;

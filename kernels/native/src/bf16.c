@@ -104,8 +104,8 @@ INLINE uint32_t round_one(float v) {
   return (uint16_t)_mm_extract_epi16((__m128i)_mm_cvtneps_pbh(_mm_set_ss(v)), 0);
 }
 
-/* Packs `count` rows that are side by side, of which row r begins at from[r], by groups of MR
-   columns of pairs. */
+/* Packs the pairs of two values of `count` rows, first[r] and second[r] of row r, by groups of MR
+   rows, `group` apart. Without `second`, the second value is 0. */
 INLINE void pack_pair_groups(const float *first, const float *second, int64_t count, uint32_t *to,
                              int64_t group) {
   for (int64_t i = 0; i < count; i += LANES, to += 2 * group) {
@@ -356,7 +356,7 @@ static void run_product(product *p) {
 
 /* Windows. */
 
-/* Adds n to a place in the results of a walk. */
+/* A place in the results of a walk. */
 typedef struct {
   int64_t image, row, col;
 } place;

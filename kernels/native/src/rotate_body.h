@@ -30,8 +30,8 @@ static void F(rotate_part)(void *job, int part, int parts) {
   }
 }
 
-/* Rotates the pairs of values x[k], x[half + k] of each row by the angles of its place, one after
-   another; back: the transposed matrix, for gradients. */
+/* Rotates the pairs of values x[k], x[half + k] of each row r by the angles of place r % places; if
+   `back`, by the transposed matrix, for gradients. */
 void F(rotate)(const float *x, const float *sin, const float *cos, float *y, int64_t rows,
                int64_t places, int64_t half, int64_t back) {
   F(rotate_job) j = {x, sin, cos, y, rows, places, half, back};
