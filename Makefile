@@ -27,7 +27,8 @@
 #              ONLY=language_adapters its adapters, trained, in llama.cpp and PEFT;
 #              ONLY=language_training losses, memory and time of the same, beside PEFT;
 #              ONLY=low_bits files of LiteRT's quantizer with weights of 2 and 4 bits, trained;
-#              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train
+#              ONLY=onnxruntime networks beside ONNX Runtime; ONLY=torch_modules those it cannot train;
+#              ONLY=adapters adapters in PEFT and back; ONLY=tables Parquet tables beside pyarrow
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -216,6 +217,7 @@ demo: .venv/odt
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv build dist *.egg-info demo-out bench-out
+	rm -rf .venv build dist *.egg-info models/*.egg-info demo-out bench-out
+	rm -f kernels/native/_kernels*.so
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -127,7 +127,7 @@ def program(folder: Path, compiler: str) -> Path:
     out = objects / "program"
     shared = shared_kernels(manifest)
     command(*words, *shared, "-o", out, *sources, *kernels_by(compiler), "-lm")
-    return objects / "program"
+    return out
 
 
 def run(program: Path, compiler: str, batches: Path, out: Path) -> list[float]:

@@ -390,6 +390,7 @@ def prepare(folder: Path, kind: Kind) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    np.save(folder / "x.npy", samples()) if kind.file != "x.npy" else None
+    if kind.file != "x.npy":
+        np.save(folder / "x.npy", samples())
     np.save(folder / "t.npy", np.eye(3, dtype=np.float32)[np.arange(8) % 3])
     return folder / kind.file

@@ -7,7 +7,7 @@ weights, up to how they are stored.
 
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -342,7 +342,7 @@ class Composite(Form):
 class Variables(Form):
     """The weights are variables that CALL_ONCE initializes and no operator assigns."""
 
-    def variable(self, name: str, shape: Sequence[int]) -> int:
+    def variable(self, name: str) -> int:
         options: dict[str, Any] = {"container": "", "shared_name": name}
         handle = self.add_operator("VAR_HANDLE", (), (), dtype="int32", **options)
         self.graph.tensors[handle].type = code_of("TensorType", "RESOURCE")
@@ -353,12 +353,12 @@ class Variables(Form):
 
     def stored(self, name: str) -> int:
         shape = self.values[name].shape
-        return self.add_operator("READ_VARIABLE", (self.variable(name, shape),), shape)
+        return self.add_operator("READ_VARIABLE", (self.variable(name),), shape)
 
     def network(self) -> int:
         def assigned() -> tuple[int, ...]:
             for name in ("conv", "hidden", "last"):
-                handle = self.variable(name, self.values[name].shape)
+                handle = self.variable(name)
                 self.add_operator("ASSIGN_VARIABLE", (handle, self.initial(name)))
             return ()
 
@@ -374,7 +374,7 @@ class Pruned(Variables):
 
     def stored(self, name: str) -> int:
         shape = self.values[name].shape
-        handle = self.variable(name, shape)
+        handle = self.variable(name)
         before = self.add_operator("READ_VARIABLE", (handle,), shape)
         masked = self.add_operator("MUL", (before, self.mask(name)), shape)
         self.add_operator("ASSIGN_VARIABLE", (handle, masked))

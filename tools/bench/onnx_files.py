@@ -44,6 +44,10 @@ def environment() -> dict[str, str]:
     return startup.environment() | {"PYTHONPATH": str(HERE.parent)}
 
 
+def last_line(errors: str) -> str:
+    return (errors.strip().splitlines() or ["failed"])[-1]
+
+
 def write_file(name: str, files: Path, data: Path, python: Path) -> str:
     """Writes a model; returns the error, or an empty string."""
     if (files / f"{name}.json").exists():
@@ -51,7 +55,7 @@ def write_file(name: str, files: Path, data: Path, python: Path) -> str:
     files.mkdir(parents=True, exist_ok=True)
     command = [str(python), str(HERE / "write_onnx.py"), name, str(files), str(data)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    return (done.stderr.strip().splitlines() or ["failed"])[-1] if done.returncode else ""
+    return last_line(done.stderr) if done.returncode else ""
 
 
 def measure(python: Path, name: str, threads: int, files: Path, how: str) -> dict[str, Any]:
@@ -62,16 +66,15 @@ def measure(python: Path, name: str, threads: int, files: Path, how: str) -> dic
     """
     command = [str(python), str(HERE / "measure_onnx.py"), name, str(NETWORKS[name])]
     command += [str(threads), str(files), how]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-        env=environment() | {"OMP_NUM_THREADS": str(threads)},
-    )
+    settings = environment() | {"OMP_NUM_THREADS": str(threads)}
+    try:
+        done = subprocess.run(
+            command, env=settings, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise click.ClickException(f"{name}, {how}: took more than {TIMEOUT} s") from None
     if done.returncode:
-        raise click.ClickException(f"{name}, {how}: {done.stderr.strip().splitlines()[-1:]}")
+        raise click.ClickException(f"{name}, {how}: {last_line(done.stderr)}")
     figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return figures
 

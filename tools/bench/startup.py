@@ -107,9 +107,9 @@ def modules_of_training(python: Path) -> list[str]:
         np.save(y, np.eye(10, dtype=np.float32)[np.arange(64) % 10])
         make_model(["cnn", model], standalone_mode=False)
         words = ["train", model, "--load-input", x, "--load-expected", y, "--epochs", "1"]
-        code = f"import atexit; atexit.register(lambda: print(*sys.modules)); {COMMAND % words}"
+        at_exit = "import atexit, sys; atexit.register(lambda: print(*sys.modules))"
         done = subprocess.run(
-            [str(python), "-c", code.replace("import atexit", "import sys, atexit")],
+            [str(python), "-c", f"{at_exit}; {COMMAND % words}"],
             env=environment(), capture_output=True, text=True, check=True,
         )  # fmt: skip
     return done.stdout.splitlines()[-1].split()

@@ -4,7 +4,8 @@ It needs only Debian's packages and PyPI: qemu-user, the Python of a Debian rele
 processor, the packages that odt and its tests need, and the wheel from dist/. All files are in
 build/emulate/ARCH and are used again by the next run. Emulation shows that results are right, but
 nothing about speed. The losses of the trajectories recorded from onert are compared with those of
-odt on this machine; the tests are all recorded trajectories and, with --all, all operators.
+odt on this machine; the tests are all recorded trajectories, the integer kernels and, with --all,
+all operators.
 """
 
 import json

@@ -40,7 +40,8 @@ def _inverted(net: Network, stages: tuple[tuple[int, ...], ...], activation: str
     """Adds inverted residual blocks.
 
     Args:
-        se: fraction of a block's input channels to which they are squeezed; 0 for no squeezing.
+        se: input channels of a block for each channel to which they are squeezed; 0 for no
+            squeezing.
     """
     last = net.last
     for expansion, units, repeats, first, window in stages:
