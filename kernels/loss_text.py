@@ -43,7 +43,7 @@ def parse_loss(text: str) -> tuple[str, Values]:
     for option, value in parse_options("loss", text)[1].items():
         if option not in parameters:
             names = ", ".join(f"`{n}`" for n in parameters) or "none"
-            raise OptionError("loss", f"`{name}` has the options {names}", option)
+            raise OptionError("loss", f"`{name}` has the options {names}", option or "nothing")
         values[option] = _value(name, parameters[option], value)
     LOSSES[name].op.attrs(values, {})  # checks rules that only the loss knows
     return name, values

@@ -76,7 +76,7 @@ def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def reducer(name: str) -> Any:
+def reducer(name: str) -> Callable[[Attrs, Specs], Mapping[str, Any]]:
     """Makes `prepare` of the gradient by the input `name`.
 
     It returns the axes to sum over, and the shape of the input with all axes of y.
@@ -90,7 +90,7 @@ def reducer(name: str) -> Any:
     return prepare
 
 
-def product_like_y(name: str) -> Any:
+def product_like_y(name: str) -> Callable[[Attrs, Specs], Specs]:
     """Makes the workspace of a gradient before its sum, as large as y; none for equal shapes."""
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -106,7 +106,7 @@ def sum_into(
     np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(keepdims_shape, copy=False))
 
 
-def is_not_broadcast(name: str) -> Any:
+def is_not_broadcast(name: str) -> Callable[[Attrs, Specs], bool]:
     """Makes the test whether an input has the shape of y, so that its gradient may be dy itself."""
 
     def view(attrs: Attrs, s: Specs) -> bool:

@@ -10,7 +10,6 @@ If it is lazy, rows of embedding tables that a batch does not read keep p, m and
 with the same ε. Source: onert's Adam, with its defaults.
 """
 
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -57,6 +56,11 @@ def move_to(a: Array, target: Array, rate: float) -> None:
     np.add(a, target, out=a)
 
 
+def step_size(attrs: MomentAttrs, learning_rate: float, step: int) -> float:
+    """Returns α, the learning rate with the corrections of both moments; a Term for Terms."""
+    return learning_rate * root(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+
+
 def run(
     attrs: AdamAttrs,
     learning_rate: float,
@@ -68,7 +72,7 @@ def run(
     m: Array,
     v: Array,
 ) -> None:
-    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = step_size(attrs, learning_rate, step)
     for at in range(0, p.size, TILE):
         tile = slice(at, at + TILE)
         pt, gt, mt, vt = p[tile], g[tile], m[tile], v[tile]
@@ -94,7 +98,7 @@ def update_tile(
 
 
 def compiled(attrs: AdamAttrs, learning_rate: float, step: int) -> CompiledUpdate:
-    alpha = learning_rate * root(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = step_size(attrs, learning_rate, step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
     return "adam", (alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
 

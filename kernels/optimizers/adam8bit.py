@@ -12,12 +12,11 @@ exceptions as in bitsandbytes.
 """
 
 from functools import cache
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from odt.kernels.optimizers.adam import MOMENTS, MomentAttrs, update_tile
+from odt.kernels.optimizers.adam import MOMENTS, MomentAttrs, step_size, update_tile
 from odt.kernels.rows.opdef import TILE, Array, Specs, TensorSpec
 from odt.kernels.rows.updatedef import WEIGHT_DECAY, UpdateRule
 
@@ -114,7 +113,7 @@ def run(
     v_scale: Array | None = None,
 ) -> None:
     p, g, m, v = (a.reshape(-1, copy=False) for a in (p, g, m, v))
-    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = step_size(attrs, learning_rate, step)
     for at in range(0, p.size, TILE):
         tile = slice(at, at + TILE)
         pt, gt = p[tile], work[0, : p[tile].size]

@@ -10,8 +10,6 @@ Source: AdamWOptimizer of onnxruntime-training 1.19.2, with the defaults of its 
 AdamW of Hugging Face Transformers.
 """
 
-from math import sqrt
-
 import numpy as np
 
 from odt.dataclass import dataclass
@@ -20,10 +18,10 @@ from odt.kernels.optimizers.adam import (
     MomentAttrs,
     rows_with_moments,
     slots,
+    step_size,
     update_tile,
 )
 from odt.kernels.rows.opdef import TILE, Array
-from odt.kernels.rows.term import root
 from odt.kernels.rows.updatedef import DECOUPLED_WEIGHT_DECAY, CompiledUpdate, UpdateRule
 
 
@@ -43,7 +41,7 @@ def run(
     m: Array,
     v: Array,
 ) -> None:
-    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = step_size(attrs, learning_rate, step)
     for at in range(0, p.size, TILE):
         tile = slice(at, at + TILE)
         pt = p[tile]
@@ -53,7 +51,7 @@ def run(
 
 
 def compiled(attrs: OrtAdamWAttrs, learning_rate: float, step: int) -> CompiledUpdate:
-    alpha = learning_rate * root(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    alpha = step_size(attrs, learning_rate, step)
     rates = 1 - attrs.beta_1, 1 - attrs.beta_2
     decay = 1 - learning_rate * attrs.weight_decay
     return "adam", (alpha * decay, *rates, attrs.epsilon, 1.0, 0.0, decay)

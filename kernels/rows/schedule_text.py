@@ -22,14 +22,14 @@ def parse_schedule(text: str) -> Schedule:
     word, options = parse_options("schedule", text)
     if word not in SCHEDULES:
         names = ", ".join(f"`{name}`" for name in SCHEDULES)
-        raise OptionError("schedule", f"must be one of {names}", text)
+        raise OptionError("schedule", f"must be one of {names}", text or "nothing")
     kind = importlib.import_module("odt.kernels.rows.schedules").SCHEDULES[word]
     types = {f.name: f.type for f in fields(kind)}
     values: dict[str, Any] = {}
     for name, value in options.items():
         if name not in types:
             names = ", ".join(f"`{name}`" for name in types)
-            raise OptionError("schedule", f"`{kind.word}` has {names}", name)
+            raise OptionError("schedule", f"`{kind.word}` has {names}", name or "nothing")
         values[name] = _value(name, types[name], value)
     schedule: Schedule = kind(**values)
     return schedule
@@ -43,4 +43,4 @@ def _value(name: str, kind: Any, text: str) -> float | bool:
     except (KeyError, ValueError):
         number = "a whole number" if kind in WHOLE else "a number"
         word = "true or false" if kind is bool else number
-        raise OptionError(name, f"must be {word}", text) from None
+        raise OptionError(name, f"must be {word}", text or "nothing") from None

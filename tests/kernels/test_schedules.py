@@ -49,6 +49,8 @@ def test_values_may_have_exponents() -> None:
     [
         ("cosin", r"^`schedule=`: must be one of `constant`, `step`, .*, but got cosin$"),
         ("cosine:gamma=2", r"`cosine` has .*`alpha`, but got gamma$"),
+        ("cosine:=2", r"`cosine` has .*`alpha`, but got nothing$"),
+        ("cosine:alpha", r"^`alpha=`: must be a number, but got nothing$"),
         ("cosine:alpha=0,ALPHA=1", r"^`schedule=`: must have `alpha` only once, but got cosine:"),
         ("cosine:alpha=2", r"^`alpha=`: must be from 0 to 1, but got 2.0$"),
         ("cosine:decay-steps=0", r"^`decay_steps=`: must be from 1 up, but got 0$"),
