@@ -45,10 +45,11 @@ def _all_inputs(node: Node) -> tuple[int, ...]:
 
 def with_cell_clip(model: Model, node: Node) -> Node:
     """Returns an LSTM whose cell is limited to what its integers represent; others as they are."""
-    if node.op != LSTM or node.inputs[LSTM_CELL] not in model.quantization:
+    cell = _all_inputs(node)[LSTM_CELL]
+    if node.op != LSTM or cell not in model.quantization:
         return node
     smallest, _ = limits(np.dtype(np.int16))
-    most = -smallest * float(model.quantization[node.inputs[LSTM_CELL]].scale[0])
+    most = -smallest * float(model.quantization[cell].scale[0])
     clip = min(node.options.get("cell_clip") or most, most)
     return replace(node, options={**node.options, "cell_clip": clip})
 

@@ -267,6 +267,20 @@ def test_zeros_have_a_gradient_where_the_result_has_no_limit(
         check_litert(trainer, out, x, steps=0.2 * 256)
 
 
+def test_an_lstm_on_real_numbers_needs_no_cell(tmp_path: Path) -> None:
+    """Trailing inputs of an operator may be left out, such as the state of an LSTM."""
+    net = QuantizedBuilder()
+    x = net.add_operator("DEQUANTIZE", (net.activation((1, 3, 4), 0.05),), (1, 3, 4))
+    w, r = ([net.add_constant(net.rng.normal(size=(5, n)))] * 4 for n in (4, 5))
+    inputs = (x, *w, *r, -1, -1, -1, *[net.add_constant(np.zeros(5, np.float32))] * 4)
+    y = net.add_operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, (1, 3, 5), fused_activation_function=4
+    )
+    net.write(tmp_path / "m.tflite", y)
+    graph = real_graph(read_model(tmp_path / "m.tflite")).graph
+    assert [node.op for node in graph.nodes][-1] == "UNIDIRECTIONAL_SEQUENCE_LSTM"
+
+
 def test_conversions_at_the_end_do_not_count_as_last_operators(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     small_net(path, floats=True)  # …, FULLY_CONNECTED, SOFTMAX, DEQUANTIZE
