@@ -113,6 +113,7 @@ class Team(Closing):
         first, *others = tasks
         helpers = self._helpers[: len(others)]
         for helper, task in zip(helpers, others, strict=True):
+            helper.wait()  # for the task before, if a second interrupt left it running
             helper.start(task)
         error: BaseException | None = None
         try:
@@ -120,7 +121,10 @@ class Team(Closing):
         except BaseException as e:
             error = e
         for helper in helpers:
-            raised = helper.wait()
+            try:
+                raised = helper.wait()
+            except BaseException as e:  # an interrupt, such as Ctrl-C
+                raised = helper.wait() or e
             error = raised if error is None else error
         if error is not None:
             raise error
@@ -154,6 +158,7 @@ class _Helper:
     def __init__(self) -> None:
         self._wake = threading.Semaphore(0)
         self._done = threading.Semaphore(0)
+        self._is_busy = False
         self._task: Task | None = None
         self._error: BaseException | None = None
         self.thread = threading.Thread(target=self._loop, daemon=True)
@@ -163,11 +168,17 @@ class _Helper:
         """Begins a task; None ends the thread."""
         self._task = task
         self._error = None
+        self._is_busy = task is not None
         self._wake.release()
 
     def wait(self) -> BaseException | None:
-        """Waits for the task; returns the exception it raised, or None."""
-        self._done.acquire()
+        """Waits for the task, if there is one; returns the exception it raised, or None.
+
+        If an interrupt ends the waiting, `_done` stays released for the next task.
+        """
+        while self._is_busy:
+            self._done.acquire()
+        self._done.acquire(blocking=False)  # if the task had ended before
         error, self._error = self._error, None  # its frames would keep the team alive
         return error
 
@@ -182,4 +193,5 @@ class _Helper:
             except BaseException as e:  # passed to the waiting thread
                 self._error = e
             self._task = None
+            self._is_busy = False
             self._done.release()

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import threading
 import time
 import traceback
@@ -177,6 +178,35 @@ def test_training_leaves_the_settings_of_numpy_also_after_errors() -> None:
             with pytest.raises(TrainingError, match="must be finite"):
                 run(samples, 8)
             assert set(np.geterr().values()) == {"raise"}
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="Windows")
+def test_an_interrupt_waits_for_the_workers() -> None:
+    """The step after it returned while a worker still computed."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        time.sleep(0.05)  # the first worker waits then
+        if not ended:
+            signal.pthread_kill(here, signal.SIGUSR1)
+        time.sleep(0.05)
+        ended.append(threading.get_ident())
+
+    ended: list[int] = []
+    here = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with Team(2, 1) as team:
+            with pytest.raises(KeyboardInterrupt):
+                team.run([str, work])
+            assert len(ended) == 1
+            for count in (2, 3):
+                team.run([str, work])
+                assert len(ended) == count
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_other_teams_do_not_change_the_cores_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
