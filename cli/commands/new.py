@@ -72,8 +72,8 @@ class KindWord(click.Choice[str]):
 @click.option(
     "--filters",
     type=Numbers(),
-    help="Output channels of the convolutions.  [default: cnn 16,32,64,… until height or width is "
-    "at most 8; ds-cnn 64]",
+    help="Output channels of the convolutions.  [default: cnn 16,32,64,64,… until height or width "
+    "is at most 8; ds-cnn 64]",
 )
 @click.option(
     "--blocks",
