@@ -41,7 +41,9 @@ def infer(attrs: PoolAttrs, s: Specs) -> Specs:
             f"but got {attrs.stride} and {attrs.window}"
         )
     (n, h, w, c), (height, width) = x.shape, attrs.window
-    return {"y": TensorSpec((n, h * height, w * width, c), x.dtype)}
+    y = TensorSpec((n, h * height, w * width, c), x.dtype)
+    attrs.axes(y)  # checks them
+    return {"y": y}
 
 
 def as_pool(s: Specs) -> Specs:

@@ -50,7 +50,12 @@ INFO = OpInfo(
             pool_struct(VALID, TWO, TWO),
         ),
         Refusal("size of the window", IMAGE, pool_struct(SAME, (3, 3), TWO)),
-        Refusal("1 or more", IMAGE, pool_struct(SAME, (0, 2), (0, 2))),
+        Refusal("window, 1 or more", IMAGE, pool_struct(SAME, (0, 2), (0, 2))),
+        Refusal(
+            "1 or more, but got 0",
+            dict.fromkeys(IMAGE, (1, 0, 4, 2)),
+            pool_struct(SAME, TWO, TWO),
+        ),
         Refusal("fewer than 255", IMAGE, pool_struct(SAME, (16, 16), (16, 16))),
     ),
 )
