@@ -24,6 +24,11 @@ MARK = "<!-- Written by tools/write_api_page.py from docstrings and docs/api_exa
 WIDTH = 100  # of a call in one line
 # Classes whose objects functions return: they take objects of the engine.
 RETURNED = frozenset(("Model", "QuantizedModel", "Evaluation", "Plot"))
+# What constants and types are, which have no docstrings.
+ABOUT = {
+    "Logs": "Loss and metrics by name, as callbacks get them: `loss`, `val_loss`, `accuracy`, …",
+    "federated.PAYLOADS": "Kinds of payloads: the types of the numbers that are sent.",
+}
 EXAMPLES = {
     rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
     for rule in OPTIMIZERS.values()
@@ -161,7 +166,10 @@ PAGES = {
     "errors": Page(
         "Errors and warnings",
         "what users can cause and odt reports",
-        tuple(name for name, module in odt.PUBLIC.items() if module == "odt.errors"),
+        (
+            "OdtError",
+            *(k for k, v in odt.PUBLIC.items() if v == "odt.errors" and k != "OdtError"),
+        ),
     ),
 }
 # Methods of odt.Trainer that most scripts use, which come first; what for.
@@ -269,13 +277,14 @@ def section(name: str) -> list[str]:
             lines += ["```text", *wrap(f"odt.{name}{signature(value)}"), "```", ""]
         lines += [*text_of(value), ""]
         if is_class and inspect.isfunction(value.__init__) and value.__init__.__doc__:
-            lines += [*text_of(value.__init__), ""]
+            lines += [f"### `{value.__name__}.__init__`", "", *text_of(value.__init__), ""]
     else:
-        lines += [f"`{public_names(str(value))}`", ""]
-    if is_class and not issubclass(value, Exception):
+        lines += [f"`{public_names(str(value))}`", "", ABOUT[name], ""]
+    if is_class:
         bases = [base for base in value.__mro__[1:] if base in documented()]
         if bases:
             lines += [f"A subclass of `odt.{documented()[bases[0]]}`.", ""]
+    if is_class and not issubclass(value, Exception):
         for method, function in public_members(value):
             lines += [f"### `{value.__name__}.{method}`", ""]
             if callable(function):

@@ -85,7 +85,11 @@ def defaults(rule: UpdateRule) -> dict[HyperParameter, float | bool]:
 def attribute(h: HyperParameter) -> str:
     """The line of a hyper-parameter in a docstring, wrapped."""
     note = f" ({h.note})" if h.note else ""
-    text = f"{h.name}: {h.help}{note}."
+    help = h.help.removeprefix(f"{h.name.replace('_', ' ').capitalize()}: ")
+    help = help[0].lower() + help[1:]
+    if h.switch and not help.startswith("whether "):
+        help = f"whether to {help}"
+    text = f"{h.name}: {help}{note}."
     return textwrap.fill(text, 100, initial_indent=" " * 8, subsequent_indent=" " * 12)
 
 

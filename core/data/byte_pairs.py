@@ -108,7 +108,7 @@ class BytePairs:
         return numbers
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Returns the text of tokens; bytes that are no UTF-8 become �.
+        """Returns the text of tokens; bytes that are not UTF-8 become �.
 
         Raises:
             DataError: for a number that no token has.

@@ -1,4 +1,4 @@
-"""Binary focal loss: (1 − q)^γ times the binary cross-entropy, which down-weights easy units.
+"""Binary focal loss: binary cross-entropy times (1 − q)^γ, q the probability of the target.
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples    loss (1,)
 

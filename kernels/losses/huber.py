@@ -1,7 +1,8 @@
-"""Huber loss: the mean of h(x − t) over the elements of a sample.
+"""Huber loss: the mean of (x − t)² / 2, linear from |x − t| = δ on, over a sample's elements.
 
 x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
 
+loss = Σₙ scale · meanᵢ h(xₙᵢ − tₙᵢ)
 h(e) = e² / 2               where |e| ≤ δ
      = δ (|e| − δ / 2)      elsewhere
 dx = scale clip(x − t, −δ, δ) / D for D elements per sample

@@ -90,7 +90,7 @@ RULE = UpdateRule(
     compiled=compiled,
     hyper_parameters=(
         MOMENTUM,
-        HyperParameter("nesterov", "Nesterov momentum", switch=True),
+        HyperParameter("nesterov", "Use Nesterov momentum", switch=True),
         WEIGHT_DECAY,
     ),
     words=("stochastic gradient descent", "stocastic gradient descent"),  # as ONE spells it

@@ -60,7 +60,7 @@ SCHEDULES: tuple[str, ...] = (
 # is a switch.
 HYPER_PARAMETERS: dict[str, tuple[str, float | None, bool, bool]] = {
     "momentum": ("Momentum coefficient for SGD and RMSprop.", 1, False, False),
-    "nesterov": ("Nesterov momentum for SGD.", None, False, True),
+    "nesterov": ("Use Nesterov momentum for SGD.", None, False, True),
     "weight_decay": (
         "Weight decay (decoupled for adamw, lion, adafactor and "
         "ort_adamw, added to the gradient otherwise).",

@@ -37,7 +37,8 @@ class OdtError(Exception):
     """Base class of errors that the user can correct; commands print one line and exit with 1.
 
     Attributes:
-        details: the full text where the one line is shortened; `odt -v` prints it.
+        details: the full text of a message that was shortened to one line, which `odt -v` prints;
+            else empty.
     """
 
     def __init__(self, message: str, details: str = "") -> None:
@@ -50,11 +51,11 @@ class ModelError(OdtError):
 
 
 class ShapeError(OdtError):
-    """Shapes or dtypes that an operator does not accept; the caller adds the node's name."""
+    """Shapes or dtypes that an operator does not accept."""
 
 
 class UnsupportedError(OdtError):
-    """A valid model that odt cannot train; the message lists all reasons."""
+    """A valid model that odt cannot train, compute or convert; the message gives the reasons."""
 
 
 class DataError(OdtError):
@@ -62,7 +63,7 @@ class DataError(OdtError):
 
 
 class MissingPackageError(OdtError):
-    """A package that is not installed; no DataError, because no sample is to blame."""
+    """An optional package that is not installed; the message tells how to install it."""
 
 
 class LostFileError(OdtError):
@@ -97,7 +98,7 @@ class OptionError(OdtError):
 
 
 class TrainingError(OdtError):
-    """Training that cannot continue: the loss is NaN or infinite."""
+    """Training that cannot continue, for example because the loss is NaN or infinite."""
 
 
 class OutputError(OdtError):

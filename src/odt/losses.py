@@ -27,7 +27,7 @@ class CategoricalCrossentropy(Loss):
     """Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution.
 
     Attributes:
-        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
+        label_smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "categorical_crossentropy"
@@ -39,7 +39,7 @@ class SparseCategoricalCrossentropy(Loss):
     """Sparse categorical cross-entropy: −log pₜ for a class index t.
 
     Attributes:
-        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
+        label_smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "sparse_categorical_crossentropy"
@@ -51,7 +51,7 @@ class BinaryCrossentropy(Loss):
     """Binary cross-entropy: the loss of a unit is −t log p − (1 − t) log(1 − p), t from 0 to 1.
 
     Attributes:
-        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
+        label_smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "binary_crossentropy"
@@ -74,10 +74,10 @@ class MeanAbsoluteError(Loss):
 
 @dataclass(frozen=True, slots=True)
 class Huber(Loss):
-    """Huber loss: the mean of h(x − t) over the elements of a sample.
+    """Huber loss: the mean of (x − t)² / 2, linear from |x − t| = δ on, over a sample's elements.
 
     Attributes:
-        delta: Error from which the loss is linear.
+        delta: error from which the loss is linear.
     """
 
     name: ClassVar[str] = "huber"
@@ -96,9 +96,9 @@ class CategoricalFocalCrossentropy(Loss):
     """Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which down-weights easy samples.
 
     Attributes:
-        alpha: Factor of the loss.
-        gamma: Focusing parameter: exponent of 1 − p; 0 weights all samples equally.
-        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
+        alpha: factor of the loss.
+        gamma: focusing parameter: exponent of 1 − p; 0 weights all samples equally.
+        label_smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "categorical_focal_crossentropy"
@@ -109,13 +109,13 @@ class CategoricalFocalCrossentropy(Loss):
 
 @dataclass(frozen=True, slots=True)
 class BinaryFocalCrossentropy(Loss):
-    """Binary focal loss: (1 − q)^γ times the binary cross-entropy, which down-weights easy units.
+    """Binary focal loss: binary cross-entropy times (1 − q)^γ, q the probability of the target.
 
     Attributes:
-        apply_class_balancing: Whether to weight positives by alpha and negatives by 1 − alpha.
-        alpha: Weight of true units with class balancing.
-        gamma: Focusing parameter: exponent of 1 − p; 0 weights all samples equally.
-        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
+        apply_class_balancing: whether to weight positives by alpha and negatives by 1 − alpha.
+        alpha: weight of true units with class balancing.
+        gamma: focusing parameter: exponent of 1 − p; 0 weights all samples equally.
+        label_smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "binary_focal_crossentropy"

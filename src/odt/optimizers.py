@@ -29,9 +29,9 @@ class SGD(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        momentum: Momentum coefficient.
-        nesterov: Nesterov momentum.
-        weight_decay: Weight decay (added to the gradient).
+        momentum: momentum coefficient.
+        nesterov: whether to use Nesterov momentum.
+        weight_decay: weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "sgd"
@@ -47,11 +47,11 @@ class Adam(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment.
-        beta_2: Decay rate of the second moment.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (added to the gradient).
-        lazy: Update only the rows of embedding tables that a batch reads.
+        beta_1: decay rate of the first moment.
+        beta_2: decay rate of the second moment.
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (added to the gradient).
+        lazy: whether to update only the rows of embedding tables that a batch reads.
     """
 
     name: ClassVar[str] = "adam"
@@ -69,10 +69,10 @@ class AdamW(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment.
-        beta_2: Decay rate of the second moment.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (decoupled).
+        beta_1: decay rate of the first moment.
+        beta_2: decay rate of the second moment.
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (decoupled).
     """
 
     name: ClassVar[str] = "adamw"
@@ -89,10 +89,10 @@ class RMSprop(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        rho: Decay rate of the squared gradients.
-        momentum: Momentum coefficient.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (added to the gradient).
+        rho: decay rate of the squared gradients.
+        momentum: momentum coefficient.
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "rmsprop"
@@ -109,8 +109,8 @@ class Adagrad(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (added to the gradient).
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "adagrad"
@@ -125,9 +125,9 @@ class Lion(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment (weight of the momentum in the update).
-        beta_2: Decay rate of the second moment (decay rate of the momentum).
-        weight_decay: Weight decay (decoupled).
+        beta_1: decay rate of the first moment (weight of the momentum in the update).
+        beta_2: decay rate of the second moment (decay rate of the momentum).
+        weight_decay: weight decay (decoupled).
     """
 
     name: ClassVar[str] = "lion"
@@ -143,9 +143,9 @@ class Adafactor(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        decay_exponent: Exponent γ of the second moment's decay rate 1 − t^−γ.
-        clip_threshold: Largest root mean square of an update.
-        weight_decay: Weight decay (decoupled).
+        decay_exponent: exponent γ of the second moment's decay rate 1 − t^−γ.
+        clip_threshold: largest root mean square of an update.
+        weight_decay: weight decay (decoupled).
     """
 
     name: ClassVar[str] = "adafactor"
@@ -161,10 +161,10 @@ class Adam8bit(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment.
-        beta_2: Decay rate of the second moment.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (added to the gradient).
+        beta_1: decay rate of the first moment.
+        beta_2: decay rate of the second moment.
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "adam8bit"
@@ -181,10 +181,10 @@ class OrtAdamW(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment.
-        beta_2: Decay rate of the second moment.
-        epsilon: Constant added to the denominator.
-        weight_decay: Weight decay (decoupled).
+        beta_1: decay rate of the first moment.
+        beta_2: decay rate of the second moment.
+        epsilon: constant added to the denominator.
+        weight_decay: weight decay (decoupled).
     """
 
     name: ClassVar[str] = "ort_adamw"

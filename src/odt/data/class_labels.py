@@ -39,9 +39,9 @@ def labels_of(y: Any, classes: Sequence[str] | None = None) -> LabeledSamples:
             the file names its classes, these are matched with `classes` by name.
 
     Raises:
-        DataError: if the values are no classes.
+        DataError: if the values are not classes.
         OptionError: if there are fewer names than classes, a name comes twice, a file has another
-            class, or `classes` is no list of names.
+            class, or `classes` is not a list of names.
     """
     names = list_of_names("classes", classes) or ()
     if len({*names}) < len(names):

@@ -90,6 +90,6 @@ def load_tokenizer(path: str | os.PathLike[str]) -> BytePairs:
 
     Raises:
         ModelError: if the file has no tokenizer, or is damaged.
-        UnsupportedError: for another tokenizer than byte-level byte-pair encoding.
+        UnsupportedError: for a tokenizer other than byte-level byte-pair encoding.
     """
     return tokenizer_of(model_metadata(path), os.fspath(path))

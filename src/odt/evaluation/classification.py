@@ -151,7 +151,7 @@ def check_classes(form: OutputForm | None, data: DataSet) -> OutputForm:
     """Returns the form of classes.
 
     Raises:
-        DataError: if the targets are no classes.
+        DataError: if the targets are not classes.
     """
     if form is None:
         raise DataError(
@@ -200,8 +200,8 @@ def classification_report(
         classes: names of the classes; their numbers if left out.
 
     Raises:
-        OptionError: if `trainer` is no trainer, or `classes` are no names of all classes.
-        DataError: if the samples do not fit the model, or the targets are no classes.
+        OptionError: if `trainer` is not a Trainer, or `classes` does not name all classes.
+        DataError: if the samples do not fit the model, or the targets are not classes.
     """
     names = list_of_names("classes", classes) or ()
     data = trainer.session.open(x, y)
@@ -228,7 +228,7 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
         reduction "sum".
 
     Raises:
-        OptionError: if `trainer` is no trainer.
+        OptionError: if `trainer` is not a Trainer.
         DataError: if the samples do not fit the model.
     """
     session = trainer.session

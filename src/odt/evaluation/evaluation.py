@@ -49,7 +49,7 @@ class Evaluation:
     Attributes:
         loss: mean loss of the samples, or their sum; with weights of samples the weighted one.
         metrics: metrics by the names that were given.
-        classes: figures of each class; None if the targets are no classes.
+        classes: figures of each class; None if the targets are not classes.
         results: loss, target and prediction of each sample, if they were asked for.
         label: sample → its file or place, for new data; None for data files and arrays.
         data: the samples, as odt reads them.
@@ -161,7 +161,7 @@ class ModelEvaluator(Closing):
             label: sample → its file or place.
 
         Raises:
-            DataError: if a sample is invalid, or targets are no classes and `per_class` is given.
+            DataError: if a sample is invalid, or targets are not classes and `per_class` is given.
         """
         detections = self._detection.detections() if self._detection else None
         form = None if detections else form_of(data, self.samples)
@@ -290,10 +290,10 @@ def evaluate(
         x: inputs (N, …), as in `Trainer.fit`, or NewData.
         y: targets (N, …), as in `Trainer.fit`; left out with a DataSet or NewData.
         sample_weight: weights of the losses of samples or positions, as in `Trainer.fit`.
-        metrics: one or several names, as of Trainer.
-        task: "boxes" to evaluate a detector on boxes, as of Trainer. Default: "boxes" for targets
+        metrics: one or several names, as for Trainer.
+        task: "boxes" to evaluate a detector on boxes, as for Trainer. Default: "boxes" for targets
             of boxes in a data file.
-        per_class: whether to refuse targets that are no classes.
+        per_class: whether to refuse targets that are not classes.
         per_sample: whether to keep the loss of each sample, which then run one by one.
         check_data: whether to check all values before the first batch.
         micro_batch: samples that a worker computes at once; chosen by odt if left out.
@@ -303,7 +303,7 @@ def evaluate(
         options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
 
     Raises:
-        DataError: if the samples do not fit the model, or the targets are no classes and
+        DataError: if the samples do not fit the model, or the targets are not classes and
             `per_class` is given.
         ModelError: if the model cannot be read.
         OdtError: if there is no preprocessing record for NewData.

@@ -83,7 +83,9 @@ class Parameters(dict[str, Array]):
 
 
 class Model:
-    """A model file as read by `load_model`: Circle, circle+, TFLite or ONNX. Training keeps it.
+    """A model file as read by `load_model`: Circle, circle+, TFLite or ONNX.
+
+    Training does not change it: `Trainer.export` writes the trained model.
 
     A model that `lora` returns has low-rank adapters; its other attributes are those of the file.
 
@@ -158,7 +160,7 @@ class Model:
     ) -> str:
         """Text of `odt inspect`: operators with their shapes, parameters and training info.
 
-        The arguments select the weights that are counted, as of Trainable.
+        The arguments select the weights that are counted, as those of Trainable do.
 
         Args:
             patterns: one or several patterns of weights or operators; only weights that match one
@@ -233,7 +235,7 @@ class Model:
             config: file of runtime configuration to add, with lines key=value.
 
         Raises:
-            ModelError: if the model is no Circle or TFLite file, or a file cannot be written.
+            ModelError: if the model is not a Circle or TFLite file, or a file cannot be written.
         """
         import pathlib
 

@@ -78,10 +78,10 @@ def replace_head(
 
     Raises:
         ModelError: if the model cannot be read, or has no output that the new layers can read.
-        OptionError: if `after` is not the position of an operator, the activation is another one,
+        OptionError: if `after` is not the position of an operator, the activation is unknown,
             a number is below 1 (`classes` with softmax: below 2), or the file has no place for
             names of classes.
-        UnsupportedError: if odt cannot compute a remaining operator, or the model is no detector
+        UnsupportedError: if odt cannot compute a remaining operator, or the model is not a detector
             and has several outputs or positions.
         DataError: if the data cannot be read.
         MissingPackageError: if odt-models is not installed.

@@ -161,9 +161,10 @@ def personalize(
         sampling: which samples are stored: "reservoir", a random sample of all that were ever
             seen, or "herding", those whose mean is closest to that of all (iCaRL).
         held_back: fraction of the new samples of each class that do not train and decide whether
-            the new model is written: at least one of three samples. 0 for none.
-        forgetting: fall of the accuracy on the stored samples, averaged over the classes, up to
-            which the new model is written; 1 for any.
+            the new model is written; at least one of each class with three samples or more. 0
+            for none.
+        forgetting: largest fall of the accuracy on the stored samples, averaged over the classes,
+            with which the new model is still written; 1 for any.
         epochs: number of epochs; 0 only stores features of the samples, for example of training
             data before the model goes to a device.
         optimizer: name of an optimizer or an object, as in Trainer.
@@ -175,7 +176,7 @@ def personalize(
 
     Raises:
         ModelError: if the model cannot be read or written.
-        UnsupportedError: if the model ends otherwise, or odt cannot compute it.
+        UnsupportedError: if the model does not end so, or odt cannot compute it.
         DataError: if samples or store do not fit the model, or the store is damaged.
         OptionError: if arguments contradict each other, or the memory budget is too small.
         TrainingError: if the loss is NaN or infinite.

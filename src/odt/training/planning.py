@@ -96,12 +96,13 @@ class MemoryForecast:
     Attributes:
         peak: peak memory of training, without Python and its modules. Weights are first copied
             from the file; the peak is that of the larger of this phase and training, and usually
-            the sum of the parts below. For a C program, it is the program's static memory, which
-            `allocated` is, too.
+            the sum of the parts below. For a C program, it is the program's static memory, as is
+            `allocated`.
         process: peak memory of the whole process, with Python and the modules that it has imported;
             0 for a C program.
         limit: bytes that the process may use; None for no limit.
-        time: time of the run; None if the number of samples is not known, or for a C program.
+        time: seconds of the run, in `total`, and of its parts; None if the number of samples is not
+            known, or for a C program.
         parameters: copies of the trainable weights.
         optimizer: optimizer state.
         gradients: accumulated gradients; 0 if each weight is updated as soon as its gradient is
@@ -111,11 +112,12 @@ class MemoryForecast:
         workers: number of worker threads.
         constants: weights that do not train, in the mapped model file; not part of the peak of a
             C program.
-        data: pages of the mapped data files; more without a budget; 0 for a C program.
+        data: pages of the mapped data files with a memory budget; without one, the system may keep
+            more of them in memory. 0 for a C program.
         overhead: Python objects and libraries, estimated; 0 for a C program.
         packed: weights in the layout of the kernels, packed once in a step.
-        dequantized: first values of the weights that the file stores in another type; 0 for a C
-            program.
+        dequantized: initial float32 values of the weights that the file stores in another type; 0
+            for a C program.
         frozen: arenas of the frozen layers that `cache_frozen` caches, in the first epoch only.
         cache: values that `cache_frozen` keeps in memory, outputs of a teacher or for metrics, and
             the copy of `keep_best`.
@@ -276,10 +278,11 @@ def plan(
         y: targets, as in `Trainer.fit`.
         epochs: number of epochs of the run.
         validation_split: fraction of the samples used for validation.
-        patience: early stopping: the time is then that of all epochs, at most.
+        patience: epochs without an improvement after which the run stops early; the time of all
+            epochs is then an upper bound.
         data_length: number of samples, for training and validation together; with `x`, only its
-            first samples are used. `cache_frozen`, a teacher and metrics such as AUC need this
-            number for the memory.
+            first samples are used. The memory of `cache_frozen`, of a teacher and of
+            metrics such as AUC depends on this number.
         board: name of a board, such as "pi-4", a file of `odt benchmark-board`, or a Board: memory
             and time are those on it, from its rates, and nothing is measured here. The kernels are
             those of this machine. docs/memory.md lists the boards.

@@ -19,8 +19,8 @@ class Teacher:
     classes, the second part is the loss with the teacher's outputs as targets.
 
     Attributes:
-        model: the teacher, or the path of its file; its inputs are those of the student, or the
-            real numbers of a quantized student's. Its outputs for all samples are computed before
+        model: the teacher, or the path of its file; it reads the inputs of the student, as real
+            numbers if the student is quantized. Its outputs for all samples are computed before
             the first step; with a memory budget, one sample at a time.
         outputs: instead of `model`: outputs of the teacher for all samples (N, …), an array or the
             path of a data file, as `odt predict` writes it; logits or probabilities.

@@ -119,7 +119,7 @@ class Trainer(Closing):
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 `odt docs reference` lists them.
             task: "boxes" for a detector, whose targets are boxes (N, M, 5): class, y1, x1, y2, x2
-                as fractions of a photo, and class -1 for rows that are no boxes. Losses, trained
+                as fractions of a photo, and class -1 in rows without a box. Losses, trained
                 layers and other options are then by default those of the detector's family, and
                 metrics may be map, map50 and f1.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).

@@ -54,7 +54,7 @@ class Module(Closing):
 
         Raises:
             ModelError: if a file cannot be read, or the files do not belong together.
-            OptionError: if the device is another one, or a module uses the state already.
+            OptionError: if the device is not cpu, or a module uses the state already.
         """
         if device.partition(":")[0] != "cpu":
             raise OptionError("device", "must be cpu", device)
@@ -184,10 +184,10 @@ class Module(Closing):
         Args:
             inference_model_uri: path of the new file: .onnx for an ONNX model; .tflite, .circle, or
                 any other name for the format of the model otherwise.
-            graph_output_names: names of the outputs; for other models than ONNX, all of them.
+            graph_output_names: names of the outputs; for models other than ONNX, all of them.
 
         Raises:
-            OptionError: if the names are others; the message lists the outputs.
+            OptionError: if the names differ from these; the message lists the outputs.
             ModelError: if the file cannot be written, or its name is that of another format.
         """
         self._check_values()

@@ -45,7 +45,7 @@ class Adaptive(Strategy):
             raise OptionError("strategy", "`tau` must be above 0", tau)
 
     def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
-        """Returns w + η m / (√v + τ)."""
+        """Returns w + η m / (√v + τ), with the `rate` η of the round."""
         mean, rate = weighted_mean(updates), self.rate(round)
         new: Tensors = {}
         for name, w in tensors.items():
@@ -59,7 +59,7 @@ class Adaptive(Strategy):
         return new
 
     def rate(self, round: int) -> float:
-        """Learning rate of a round.
+        """Learning rate η of a round.
 
         Args:
             round: number of the round, from 1.

@@ -11,7 +11,10 @@ from odt.federated.update import Array
 
 
 class FedAdam(Adaptive):
-    """Adam on the server.
+    """Adam on the server, with the mean change of the clients as its gradient.
+
+    With Δ, the weighted mean of the clients' tensors minus the tensors w that they were sent,
+    m ← β₁ m + (1 − β₁) Δ and v ← β₂ v + (1 − β₂) Δ²; both begin at 0.
 
     Args:
         eta: learning rate η of the server.
@@ -24,7 +27,11 @@ class FedAdam(Adaptive):
     """
 
     def rate(self, round: int) -> float:
-        """Learning rate of a round, corrected for moments that began at 0."""
+        """Learning rate η of a round, corrected for moments that began at 0.
+
+        Args:
+            round: number of the round, from 1.
+        """
         t = round + 1
         return self.eta * math.sqrt(1 - self.beta_2**t) / (1 - self.beta_1**t)
 

@@ -11,7 +11,10 @@ from odt.federated.update import Array
 
 
 class FedYogi(Adaptive):
-    """Yogi on the server.
+    """Yogi on the server, with the mean change of the clients as its gradient.
+
+    With Δ, the weighted mean of the clients' tensors minus the tensors w that they were sent,
+    m ← β₁ m + (1 − β₁) Δ and v ← v − (1 − β₂) Δ² sign(v − Δ²); both begin at 0.
 
     Args:
         eta: learning rate η of the server.

@@ -51,7 +51,7 @@ def base(model: Any, model_path: str | os.PathLike[str] | None = None) -> Iterat
 
     Raises:
         ModelError: if the model cannot be read.
-        OptionError: if it is no ONNX model.
+        OptionError: if it is not an ONNX model.
     """
     source = onnx_source(model if model_path is None else model_path)
     if source is None:
@@ -65,7 +65,7 @@ def empty_base(opset_version: int | None = None) -> Iterator[Recorder]:
     """Makes blocks add to an empty model during a `with` block.
 
     Args:
-        opset_version: version of ONNX's operators; None for a usual one.
+        opset_version: version of ONNX's operators; None for the default of odt.
     """
     with recording(Recorder(None, opset_version or optim.OPSET)) as recorder:
         yield recorder
