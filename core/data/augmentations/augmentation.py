@@ -84,10 +84,10 @@ class Augmentation:
         return OptionError("augment", f"{self.word}: {rule}", got)
 
     def check_value(self, value: float, least: float, most: float) -> None:
-        """Checks that a number is above `least` and at most `most`; raises OptionError."""
+        """Checks that a number is finite, above `least` and at most `most`; raises OptionError."""
         if not is_number(value) or not least < value <= most:
-            limits = f"above {least:g}" + (f", up to {most:g}" if most < math.inf else "")
-            raise self.refuse(f"its value must be {limits}", value)
+            end = f", up to {most:g}" if most < math.inf else " and finite"
+            raise self.refuse(f"its value must be above {least:g}{end}", value)
 
 
 @dataclass(frozen=True)
