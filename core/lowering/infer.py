@@ -125,6 +125,8 @@ def infer_node(
     operands = bind_operands(row, node)
     statics = _statics(graph, row, bound, inference)
     types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
+    if not types:
+        raise ShapeError("must have outputs, but got none")
     attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
     check_tensors(graph, row, (*operands.values(), *outputs.values()))

@@ -48,6 +48,7 @@ class View:
 
     Attributes:
         graph: as in the file, with float32 weights.
+        nodes: its nodes that have outputs.
         makers: tensor → node that computes it.
         readers: tensor → nodes that read it.
         dependent: tensors that depend on an input or a variable.
@@ -55,16 +56,17 @@ class View:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.tensors, self.nodes = graph, graph.tensors, graph.nodes
-        self.makers = {i: node for node in graph.nodes for i in node.outputs}
+        self.graph, self.tensors = graph, graph.tensors
+        self.nodes = tuple(node for node in graph.nodes if node.outputs)
+        self.makers = {i: node for node in self.nodes for i in node.outputs}
         self.readers: dict[int, list[Node]] = {}
-        for node in graph.nodes:
+        for node in self.nodes:
             for i in dict.fromkeys(node.inputs):
                 self.readers.setdefault(i, []).append(node)
         self.constant_reasons: dict[int, str] = {}
         self.dependent = {i for i, t in enumerate(graph.tensors) if t.variable and t.data is None}
         self.dependent.update(graph.inputs)
-        for node in graph.nodes:
+        for node in self.nodes:
             if not self.dependent.isdisjoint(node.inputs):
                 self.dependent.update(node.outputs)
 

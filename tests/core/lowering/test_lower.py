@@ -180,6 +180,16 @@ def test_every_operator_that_cannot_be_computed_is_named_at_once() -> None:
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.parametrize(("op", "inputs"), [("CAST", 1), ("MUL", 2), ("CONV_2D", 3)])
+def test_an_operator_without_outputs_is_named(op: str, inputs: int) -> None:
+    net = Net()
+    y = net.dense(net.input(1, 4), 4)
+    operands = (y, net.weight(4), net.constant(np.zeros(4)))
+    net.nodes.append(Node(op, operands[:inputs], (), {}, 1))
+    with pytest.raises(UnsupportedError, match=rf"node 1 \({op}\): must have outputs, but"):
+        lower(net.graph(y), 1)
+
+
 def test_a_quantized_activation_is_refused_by_name() -> None:
     net = Net()
     x = net.input(1, 4)
