@@ -71,7 +71,7 @@ def test_frozen_constants_stay_and_others_train_unchanged() -> None:
         np.testing.assert_array_equal(a, affine[i])
 
 
-def test_a_cache_without_frozen_layers_is_refused() -> None:
+def test_a_graph_without_batch_norms_is_refused() -> None:
     net = Net()
     graph = net.graph(net.dense(net.input(1, 5), 3))
     with pytest.raises(OptionError, match="`freeze_norm=`: there must be a MUL by one constant"):

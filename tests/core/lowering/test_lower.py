@@ -199,12 +199,12 @@ def test_a_quantized_activation_is_refused_by_name() -> None:
         lower(net.graph(y), 1)
 
 
-def test_a_row_of_several_samples_mixes_them() -> None:
+@pytest.mark.parametrize("batch", [1, 2])
+def test_samples_are_never_joined_to_a_row_of_a_wider_filter(batch: int) -> None:
     net = Net()
     y = net.add("FULLY_CONNECTED", (net.input(1, 2), net.weight(3, 4)), (1, 3))
-    graph = net.graph(y)
-    with pytest.raises(UnsupportedError):
-        lower(graph, 1)
+    with pytest.raises(UnsupportedError, match=r"w \(O, I\) with one I"):
+        lower(net.graph(y), batch)
 
 
 def test_a_graph_that_reads_what_is_not_made_is_refused() -> None:
