@@ -89,7 +89,9 @@ class DataSet:
         )
         if len({c.length for c in columns}) != 1:
             actual = ", ".join(f"{c.name}: {c.length} of {c.spec}" for c in columns)
-            raise DataError(f"all files must hold the same number of samples, but got {actual}.")
+            raise DataError(
+                f"all arrays and files must hold the same number of samples, but got {actual}."
+            )
         self.length = columns[0].length
         if not self.length:
             raise DataError(f"{columns[0].name}: must hold samples, but holds none.")

@@ -79,6 +79,10 @@ DATA: dict[str, tuple[Use, str]] = {
         lambda t: odt.new_model("mlp", like=(X, np.array(["a"] * len(X)))),
         "y: must be an array of numbers, but got <U1.",
     ),
+    "a new model for fewer targets than inputs": (
+        lambda t: odt.new_model("mlp", like=(X, Y[:5])),
+        f"y: must hold as many samples as x, {len(X)}, but holds 5.",
+    ),
     "a new model for no samples": (
         lambda t: odt.new_model("mlp", like=(X[:0], Y[:0])),
         "x: must hold samples, but holds none.",

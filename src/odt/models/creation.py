@@ -71,10 +71,15 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
             names, or in the file with "output" for "input" in its name.
 
     Raises:
-        DataError: if the data cannot be read, or have several inputs or targets.
+        DataError: if the data cannot be read, have several inputs or targets, or arrays have
+            different numbers of samples.
     """
     if isinstance(like, tuple):
         x, y = (_array_column(a, name) for a, name in zip(like, "xy", strict=True))
+        if x.length != y.length:
+            raise DataError(
+                f"y: must hold as many samples as x, {x.length:,}, but holds {y.length:,}."
+            )
         return _with_targets(Form(_as_float(x, None)), y, None, "")
     path = _input_file(os.fspath(like))
     column, sidecar = _open_one(path)
