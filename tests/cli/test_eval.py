@@ -166,6 +166,7 @@ def test_labels_of_logits_are_classes_too(tmp_path: Path) -> None:
     loss = "sparse-categorical-crossentropy"
     done = evaluate(model(tmp_path, 3), *files, "--loss", loss, "--wrong", 2)
     _, *rows = rows_of(done.stdout, "the 2 with the largest loss:\n")
+    assert len(rows) == 2
     for k, true, predicted, probability, _ in rows:
         i = int(k)
         assert (int(true), int(predicted)) == (LABELS[i], X[i].argmax())

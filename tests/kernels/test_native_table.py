@@ -79,7 +79,9 @@ def test_fields_of_structs_are_those_of_c() -> None:
     text = (ROOT / "kernels/native/src/abi.h").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
-    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL):
+    found = re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.DOTALL)
+    assert {name for _, name in found} == structs.STRUCTS.keys()
+    for body, name in found:
         fields = [
             re.sub(r"\[.*", "", field).strip(" *")
             for line in body.split(";")

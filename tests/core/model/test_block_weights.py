@@ -84,11 +84,12 @@ def test_no_plan_holds_real_numbers_beyond_a_call(kind: str, tmp_path: Path) -> 
     assert [c.kernel is SELECT_ROWS for c in calls].count(True) == 1
     reads = STORED_DENSE if is_available() else DECODE
     assert [c.kernel is reads for c in calls].count(True) == 3
-    for i, tensor in enumerate(lowered.graph.tensors):
-        if tensor.is_in_blocks:
-            assert plan.values[f"t{i}"].spec.dtype == np.uint8
-            assert tensor.data is not None
-            assert not tensor.data.flags.owndata
+    in_blocks = {i: t for i, t in enumerate(lowered.graph.tensors) if t.is_in_blocks}
+    assert len(in_blocks) == 3
+    for i, tensor in in_blocks.items():
+        assert plan.values[f"t{i}"].spec.dtype == np.uint8
+        assert tensor.data is not None
+        assert not tensor.data.flags.owndata
 
 
 def test_pages_of_weights_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,9 @@ def read(data: bytes, operators: int = 1) -> StoredInfo:
 def test_the_numbers_are_those_of_the_schema() -> None:
     text = re.sub(r"//.*", "", SCHEMA.read_text())
     unions = set(re.findall(r"union (\w+)", text))
-    for name, body in re.findall(r"table (\w+) {(.*?)}", text, re.DOTALL):
+    tables = re.findall(r"table (\w+) {(.*?)}", text, re.DOTALL)
+    assert {name for name, _ in tables} == schema.SLOTS.keys()
+    for name, body in tables:
         slots: list[str] = []
         for field, kind in re.findall(r"(\w+): \[?(\w+)", body):
             slots += [f"{field}_type", field] if kind in unions else [field]
