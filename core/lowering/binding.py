@@ -9,6 +9,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.registry import find_operator
 from odt.kernels.rows.opdef import Kernel, OpDef
+from odt.text import quantity
 
 T = TypeVar("T")
 ONE = ("y",)  # names of the outputs of most operators
@@ -63,8 +64,13 @@ def bind(names: tuple[str, ...], items: Sequence[T]) -> dict[str, T]:
     parsed = names_of(names)
     least, starred = parsed.least, parsed.several
     if len(items) < least or (len(items) > len(names) and not starred):
-        counts = f"{least} or more" if starred else f"{least} to {len(names)}"
-        raise ShapeError(f"must have {counts} tensors ({', '.join(names)}), but got {len(items)}")
+        if starred:
+            counts = f"{least} or more tensors"
+        elif least < len(names):
+            counts = f"{least} to {len(names)} tensors"
+        else:
+            counts = quantity(least, "tensor")
+        raise ShapeError(f"must have {counts} ({', '.join(names)}), but got {len(items)}")
     if not starred:
         return dict(zip(parsed.plain, items, strict=False))  # optional ones may be left out
     bound: dict[str, T] = {}

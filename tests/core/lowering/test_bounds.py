@@ -87,6 +87,15 @@ def test_a_range_ends(limit: float) -> None:
     assert "limit must hold finite numbers" in refusal(graph)
 
 
+def test_a_wrong_number_of_tensors_is_told() -> None:
+    for op, rule in (
+        ("RELU", "must have 1 tensor (x), but got 0"),
+        ("MUL", "must have 2 tensors (a, b), but got 0"),
+        ("FULLY_CONNECTED", "must have 2 to 3 tensors (x, w, b?), but got 0"),
+    ):
+        assert rule in refusal(beside(Net(), op, []))
+
+
 def test_a_variadic_input_is_one_tensor_or_more() -> None:
     assert "must have 1 or more tensors (xs*), but got 0" in refusal(beside(Net(), "ADD_N", []))
 
