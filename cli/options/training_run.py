@@ -22,7 +22,7 @@ from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Scales, scales_of
-from odt.core.model.model import FORMATS, ONNX
+from odt.core.model.model import FLATBUFFERS, FORMATS, ONNX
 from odt.core.options.fit_options import FitOptions
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import DIVISION_OPTIONS
@@ -131,9 +131,13 @@ def check_exports(trainer: odt.Trainer, options: TrainOptions) -> None:
     keeps = keeps_adapters(trainer.session, options.exports.float_weights)
     to_folder = options.run.run_dir and not keeps
     if exports.keys() - {ADAPTERS} or to_folder:
-        # An ONNX model is converted to the other formats, each of which is checked. Other models
-        # are checked for their own format alone, which None stands for.
-        formats: list[str | None] = [kind for kind in exports if kind in FORMATS and is_onnx]
+        # None stands for the model's own format. An ONNX model is checked for that by its name.
+        formats: list[str | None]
+        if is_onnx:
+            formats = [kind for kind in exports if kind in FORMATS]
+        else:
+            others = {*FLATBUFFERS} - {trainer.model.format}
+            formats = [*others & {kind.removesuffix("+") for kind in exports}]
         if not formats or to_folder:
             formats.append(None)
         for file_format in formats:

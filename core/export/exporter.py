@@ -230,6 +230,22 @@ def check_format(
         raise OptionError(field, f"must be left out for {model.path}, an ONNX model", True)
 
 
+def check_conversion(model: Model, file_format: str) -> None:
+    """Checks that a format can hold a model with weights in their types.
+
+    Args:
+        model: a model of TFLite's tables.
+        file_format: circle or tflite.
+
+    Raises:
+        ModelError: if it cannot.
+    """
+    model = inline(model)
+    if filters := int2_filters(model):
+        model = inline(with_int4_filters(model, filters))
+    format_edit(model, file_format)
+
+
 def check_shared_ranges(model: Model, weights: Mapping[int, Array]) -> None:
     """Checks that ranges of activations do not move with weights that other signatures read.
 

@@ -46,6 +46,15 @@ def train(folder: Path, *words: str) -> str:
     return run("train", folder / "m.tflite", *files, *loss, *words)
 
 
+@pytest.mark.parametrize("option", ["--export-circle", "--export-circleplus"])
+def test_a_format_without_int2_is_refused_before_training(
+    option: str, data: tuple[Array, Array], tmp_path: Path
+) -> None:
+    text = train(tmp_path, "--quantize-weights", "int2", option, f"{tmp_path}/o.circle")
+    assert "must hold only what circle files have" in text
+    assert "Epoch" not in text
+
+
 def types(path: Path) -> dict[str, str]:
     """Type of each constant in the file, by its name."""
     tensors = [t for t in read_model(path).graph.tensors if t.data is not None]

@@ -92,8 +92,9 @@ def check_export(
     Raises:
         OptionError: if the circle+ format cannot represent the training info.
         UnsupportedError: if the weights cannot be stored in their type.
+        ModelError: if the format cannot hold the model.
     """
-    from odt.core.export.exporter import check_format, check_shared_ranges
+    from odt.core.export.exporter import check_conversion, check_format, check_shared_ranges
 
     _check_merge(session, float_weights)
     trainer = session.build()
@@ -115,6 +116,8 @@ def check_export(
         encode_training_info(info, len(recipe.model.graph.nodes))
     if not float_weights:
         stored_values(recipe.lowered.part, recipe.dequantized, session.exported())
+        if file_format is not None:
+            check_conversion(recipe.model, file_format)
     check_shared_ranges(recipe.model, session.exported())
 
 
