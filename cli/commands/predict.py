@@ -182,7 +182,7 @@ def _check_output_options(count: int, path: str | None, index: int | None, *, pr
     """
     if index is not None and index >= count:
         raise OdtError(
-            f"--output-index: must be below {count}, the model's outputs, but got {index}."
+            f"--output-index: must be below {count}, the number of outputs, but got {index}."
         )
     extension = extension_of("--output", path, ENDINGS) if path else ".npz"
     if path and extension == ".npz" and index is not None and not prints:

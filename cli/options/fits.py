@@ -14,6 +14,7 @@ from odt.cli.options.sections import Option
 from odt.datasets.published import PUBLISHED as PUBLISHED_NAMES
 from odt.datasets.source import Source
 from odt.errors import OdtError
+from odt.text import quantity
 
 PUBLISHED = "published"  # format of the data sets that NAME names
 BUILT = "built"  # format of the data sets that TensorFlow Datasets has under NAME
@@ -123,7 +124,7 @@ def _check_augmentation(source: Source, augmented: Collection[str]) -> None:
     if bad:
         raise OdtError(
             f"--augment: {', '.join(bad)} is for images, and shift also for series, but a sample "
-            f"of {source.name} has {rank} axes. Give noise alone."
+            f"of {source.name} has {quantity(rank, 'axis', 'axes')}. Give noise alone."
         )
 
 

@@ -83,7 +83,7 @@ def test_other_suffixs_are_refused(suffix: str, data: Path) -> None:
 def test_an_output_that_is_not_there_is_refused(data: Path) -> None:
     result = predict(RNET, data, "--output-index", 2)
     assert result.exit_code == 1
-    assert "--output-index: must be below 2, the model's outputs, but got 2" in result.stderr
+    assert "--output-index: must be below 2, the number of outputs, but got 2" in result.stderr
     result = predict(RNET, data, "--output-index", 1, "--output", data.with_name("p.npz"))
     assert "--output-index: must be left out with --output" in result.stderr
     result = CliRunner().invoke(main, ["predict", str(RNET), "--source", "-", "--batch-size", "1"])
