@@ -350,4 +350,4 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     assert odt("gen-datafile", "--fit", "squeeze").exit_code == 2
     (tmp_path / "t.csv").write_text("a,y\n1,0\n2,1\n")
     line = refused("--source", tmp_path / "t.csv", "-o", tmp_path / "o", "--augment", "flip")
-    assert "a sample of t.csv has 1 axis. Give noise alone." in line
+    assert "t.csv has 1 axis. Give noise alone." in line
