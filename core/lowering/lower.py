@@ -12,7 +12,7 @@ from odt.core.lowering.binding import row_of
 from odt.core.lowering.constants.hold import hold_constants
 from odt.core.lowering.infer import Inference, infer_nodes, start_inference
 from odt.core.lowering.normalize.unread import without_unread
-from odt.core.lowering.passes.order import AFTER_BATCHING, BEFORE_BATCHING, run_passes
+from odt.core.lowering.passes.order import AFTER_BATCHING, BEFORE_BATCHING, Pass, run_passes
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import UnsupportedNode, check_ends, unsupported_error
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
@@ -150,6 +150,11 @@ class LoweredGraphs:
             f"but got {batch}. Give `batch_size={size}`."
         )
 
+    @property
+    def with_all_tensors(self) -> LoweredGraph:
+        """The graph for the file's batch size that computes every tensor, before all passes."""
+        return self._lower(self.file_batch, self.file_batch, passes=())
+
     @cached_property
     def as_in_file(self) -> LoweredGraph:
         """The graph for the file's batch size, before passes that move operators."""
@@ -158,7 +163,9 @@ class LoweredGraphs:
     def _after_batching(self, lowered: LoweredGraph) -> LoweredGraph:
         return run_passes(AFTER_BATCHING, lowered, self.graph)
 
-    def _lower(self, batch: int, size: int) -> LoweredGraph:
+    def _lower(
+        self, batch: int, size: int, passes: Sequence[Pass] = BEFORE_BATCHING
+    ) -> LoweredGraph:
         """Lowers without batching the graph of one sample; `size` is the batch size in the file."""
         graph = self.graph
         if not graph.inputs or not graph.outputs:
@@ -169,7 +176,7 @@ class LoweredGraphs:
         at_file = self._infer(size, size)
         check_ends(graph, at_file.specs)
         if batch == size:
-            return run_passes(BEFORE_BATCHING, _rewrite(graph, at_file), graph)
+            return run_passes(passes, _rewrite(graph, at_file), graph)
         inference = self._infer(batch, size)
         for i in (*graph.inputs, *graph.outputs):
             before, now = at_file.specs[i].shape, inference.specs[i].shape
@@ -180,7 +187,7 @@ class LoweredGraphs:
                     f"batch to compute {batch} samples together, but got {now} for {batch}, "
                     f"{before} for {size}"
                 )
-        return run_passes(BEFORE_BATCHING, _rewrite(graph, inference), graph)
+        return run_passes(passes, _rewrite(graph, inference), graph)
 
     def _infer(self, batch: int, size: int) -> Inference:
         """Infers all shapes.

@@ -35,7 +35,7 @@ class Trace:
             graph: graph of the file, or its integer graph.
             count: number of tensors in the file, which come first in the graph.
         """
-        lowered = LoweredGraphs(graph).as_in_file
+        lowered = LoweredGraphs(graph).with_all_tensors
         results = (i for node in lowered.nodes for i in node.outputs if i < count)
         floats = (i for i in results if lowered.tensors[i].spec.dtype.kind == "f")
         self.tensors = (*lowered.inputs, *floats)

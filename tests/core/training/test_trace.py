@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.paths import MODELS
+from support.paths import GOLDEN_TORCH, MODELS
 
+import odt
 from odt.core.formats.reader import read_model
 from odt.core.integers.integer_graph import integer_graph
 from odt.core.lowering.lower import LoweredGraphs
@@ -63,3 +64,15 @@ def test_tensors_of_two_models_are_compared_in_any_order() -> None:
         for i, a, b in side_by_side(shown([1, 2, 3, 1]), shown([30, 5, 20, 10, 10]), {1: 10, 3: 30})
     ]
     assert found == [(1, 1, 10), (3, 3, 30), (1, 1, 10)]
+
+
+@pytest.mark.parametrize("ranges", ["percentile", "minmax", "mse"])
+@pytest.mark.parametrize("name", ["activations"])
+def test_groups_are_quantized(name: str, ranges: str) -> None:
+    """Convolutions of groups are measured one by one."""
+    x = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32)
+    path = GOLDEN_TORCH / f"{name}.circle"
+    quantized = odt.quantize(path, x, ranges=ranges)  # type: ignore[arg-type]
+    whole, found = odt.predict(path, x), odt.predict(quantized.model, x)
+    np.testing.assert_allclose(found, whole, atol=0.1 * np.ptp(whole))
+    assert all(np.isfinite(layer.decibels) for layer in quantized.layers)
