@@ -13,7 +13,7 @@ from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.integers.integer_graph import integer_graph
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
@@ -27,7 +27,7 @@ from odt.core.quantization.write_weights import (
 )
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole, check_word
-from odt.core.training.ranges import METHODS, evenly_spaced, measure
+from odt.core.training.ranges import METHODS, Range, evenly_spaced, measure
 from odt.core.training.trace import OpenSamples, Trace
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError, one_line
@@ -241,7 +241,7 @@ class _Measurement:
         nodes = [
             node
             for node in quantized_nodes(graph, scheme, float_positions)
-            if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
+            if _has_ranges(graph, node, ranges)
         ]
         _check_any(graph, nodes, settings)
         activations = assign(graph, nodes, ranges, scheme)
@@ -323,6 +323,14 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
             raise OptionError("keep_float", "must match operators or names of outputs", pattern)
         positions |= matches
     return positions
+
+
+def _has_ranges(graph: Graph, node: Node, ranges: Mapping[int, Range]) -> bool:
+    """Whether all real numbers that a node reads or computes are finite."""
+    constants = (graph.tensors[i].data for i in node.inputs if i != ABSENT)
+    return all(i in ranges for i in (*float_activations(graph, node), *node.outputs)) and all(
+        a is None or a.dtype.kind != "f" or np.isfinite(a).all() for a in constants
+    )
 
 
 def _check_ends(graph: Graph, activations: Mapping[int, Quantization], settings: Settings) -> None:

@@ -54,7 +54,8 @@ def measure(
         levels: integers that will represent a range, for `mse`.
 
     Returns:
-        The range of each tensor, and the mean of each of its channels, the last axis.
+        The range of each tensor whose values are finite, and the mean of each channel, the last
+        axis, of every tensor.
 
     Raises:
         DataError: if a sample cannot be read.
@@ -77,6 +78,7 @@ def measure(
         channels = a.reshape(-1, *a.shape[-1:]).mean(axis=0, dtype=np.float64)
         sums[i] = sums[i] + channels if i in sums else channels
     means = {i: a / batches for i, a in sums.items()}
+    ranges = {i: whole for i, whole in ranges.items() if np.isfinite(whole.hi - whole.lo)}
     if method != "mse":
         return ranges, means
     counts = _histograms(trace, data, order, ranges)
@@ -98,6 +100,8 @@ def _histograms(
 ) -> Mapping[int, Array]:
     counts = {i: np.zeros(BINS, np.int64) for i in whole}
     for i, a in trace.run(data, order):
+        if i not in whole:
+            continue
         width = (whole[i].hi - whole[i].lo) / BINS or 1.0
         bins = ((a.reshape(-1) - np.float32(whole[i].lo)) * np.float32(1 / width)).astype(int)
         counts[i] += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)

@@ -67,9 +67,9 @@ def test_tensors_of_two_models_are_compared_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("ranges", ["percentile", "minmax", "mse"])
-@pytest.mark.parametrize("name", ["activations"])
-def test_groups_are_quantized(name: str, ranges: str) -> None:
-    """Convolutions of groups are measured one by one."""
+@pytest.mark.parametrize("name", ["pools", "activations"])
+def test_padding_with_infinity_and_groups_are_quantized(name: str, ranges: str) -> None:
+    """What is padded with -inf stays float; convolutions of groups are measured one by one."""
     x = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32)
     path = GOLDEN_TORCH / f"{name}.circle"
     quantized = odt.quantize(path, x, ranges=ranges)  # type: ignore[arg-type]
