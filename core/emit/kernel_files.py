@@ -11,6 +11,7 @@ from odt.kernels.native.c_sources import PACKAGE, read_sources
 INCLUDE = re.compile(r'^#(?:include|define BODY) "(\w+\.h)"', re.MULTILINE)
 # A kernel is defined in a body, and an elementwise one is a line of elementwise_maps.h.
 KERNEL = re.compile(r"^void F\((\w+)\)\(", re.MULTILINE)
+CALL = re.compile(r"\bF\((\w+)\)\(")  # of a function, in a body
 MAPS, MAPS_SOURCE = "elementwise_maps.h", "elementwise.c"
 MAP = re.compile(r"^MAP\((\w+),.*?\)\n(?=MAP|\n|\Z)", re.MULTILINE | re.DOTALL)
 ALWAYS = "scale"  # which elementwise.c calls itself
@@ -45,6 +46,14 @@ def _includes(name: str) -> Iterator[str]:
             seen.add(file)
             yield file
             waiting += INCLUDE.findall(_texts()[file])
+
+
+def _needed(kernels: Collection[str]) -> set[str]:
+    """Returns the C files that define kernels, and those that they call."""
+    sources = {source_of(kernel) for kernel in kernels}
+    texts = (_texts()[file] for source in sources for file in _includes(source))
+    called = {name for text in texts for name in CALL.findall(text) if name in _sources()}
+    return sources if called <= {*kernels} else _needed({*kernels, *called})
 
 
 @cache
@@ -83,8 +92,7 @@ def kernel_files(
         program: prefix of their functions.
         without: parts of kernels that the program does not need, VOLUMES or SUMS.
     """
-    sources = {source_of(kernel) for kernel in kernels}
-    names = {file for source in (*sources, "float_mode.h") for file in _includes(source)}
+    names = {file for source in ("float_mode.h", *_needed(kernels)) for file in _includes(source)}
     texts = {name: _texts()[name] for name in sorted(names)}
     if MAPS in texts:
         maps = {ALWAYS, *(k.removeprefix("map_") for k in kernels)}

@@ -163,7 +163,7 @@ class StepProgram:
     @property
     def adds_to_results(self) -> bool:
         """Whether a product adds an array to its results before it stores them."""
-        return any(adds_to_results(row.operands) for row in self._rows if row.name == "correlate")
+        return any(adds_to_results(row.name, row.operands) for row in self._rows)
 
     @property
     def _rows(self) -> tuple[Row, ...]:

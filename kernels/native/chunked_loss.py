@@ -13,7 +13,7 @@ from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.stored_products import can_pack
 from odt.kernels.native.stored_weights import can_decode_units, decode_units
 from odt.kernels.native.window_walk import units_of
-from odt.kernels.rows.opdef import PACKED, Array, Compiled, Specs, TensorSpec
+from odt.kernels.rows.opdef import Array, Compiled, Specs, TensorSpec
 
 BLOCK = 2**20  # values of weights that are decoded at a time, unless UNITS have more
 ALWAYS = np.ones(1, np.int64)  # whether the gradient of a chunk is added to those before
@@ -170,8 +170,11 @@ def _decoded_back(
         adds = dx if at and addend is None else None
         if packs:
             here = slice(at, at + len(real))
-            calls.append(stored_products.packing(attrs, w, real, here, slice(0, depth)))
-            calls.append(correlate(of_units, w, to, real, back, packing=PACKED, addend=adds))
+            calls.append(
+                stored_products.product(
+                    attrs, of_units, w, to, real, back, of_depth=True, units=here, addend=adds
+                )
+            )
         else:
             calls.append(decode_units(attrs.decoder, w, real, at, units))
             calls.append(correlate(of_units, real, to, panel, back, addend=adds))

@@ -105,10 +105,10 @@ def epilogue_of(
     return mask_input, (kind, float(lo), float(hi), mode)
 
 
-def adds_to_results(operands: Sequence[Any]) -> bool:
-    """Whether a call of `correlate` has the clamp ADDS, by its operands."""
-    kind, *_ = operands[-4:]  # as `epilogue_of` returns them
-    return bool(kind == limit("ADDS"))
+def adds_to_results(name: str, operands: Sequence[Any]) -> bool:
+    """Whether a call has the clamp ADDS, by the names of its kernel and its operands."""
+    kinds = {"correlate": -4, "stored_product": -3}  # what `epilogue_of` returns is last
+    return name in kinds and bool(operands[kinds[name]] == limit("ADDS"))
 
 
 def correlate(

@@ -15,7 +15,8 @@ CALLER(packed_dense, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), I(8), I(9),
 CALLER(unpack_units, P(0), P(1), P(2), I(3), I(4), I(5))
 CALLER(decode_rows, P(0), P(1), P(2), P(3), P(4), I(5), I(6), I(7), I(8), I(9))
 CALLER(decode_blocks, P(0), P(1), P(2), I(3), I(4), I(5), I(6))
-CALLER(decode_panel, P(0), P(1), P(2), P(3), I(4), I(5), I(6), I(7), I(8), I(9), I(10), I(11))
+CALLER(stored_product, P(0), P(1), P(2), P(3), P(4), P(5), P(6), P(7), I(8), I(9), I(10), I(11),
+       I(12), I(13), I(14), P(15), I(16), F(17), F(18))
 CALLER(depthwise, P(0), P(1), P(2), P(3), P(4), P(5), I(6), I(7), F(8), F(9))
 CALLER(depthwise_filter_sums, P(0), P(1), P(2), P(3), P(4), P(5))
 CALLER(repeat_channels, P(0), P(1), I(2), I(3))

@@ -93,10 +93,15 @@ KERNEL(decode_rows,
 KERNEL(decode_blocks, (const uint8_t *q /* (E, blocks) */, float *y /* (R, 32 blocks) */,
                        const int64_t *at /* (R), or null */, int64_t rows, int64_t blocks,
                        int64_t bits, int64_t minimum))
-KERNEL(decode_panel,
-       (const uint8_t *q /* (units, depth) */, const float *scales /* (units, n), or null */,
-        const float *zeros /* (units), of bytes */, float *panel, int64_t units, int64_t depth,
-        int64_t first, int64_t columns, int64_t shift, int64_t bits, int64_t minimum, int64_t flip))
+
+/* stored_products_body.h. The panel holds `columns` times the depth of the walk. Scales and zeros
+   are null for blocks, bias and relu_mask may be. */
+KERNEL(stored_product,
+       (const float *x /* (R, C) */, const uint8_t *q /* (units, depth) */,
+        const float *scales /* (units, n) */, const float *zeros /* (units), of bytes */,
+        const float *bias /* (O) */, const float *relu_mask /* as y */, float *y /* (R, O) */,
+        float *panel, int64_t columns, int64_t step, int64_t of_depth, int64_t shift, int64_t bits,
+        int64_t minimum, int64_t flip, const window_walk *walk, int64_t clamp, float lo, float hi))
 
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to
    whole vectors. */

@@ -75,6 +75,7 @@ static atomic_uint dividable;     /* calls that were long enough for neighboring
 static uint64_t shared_parts;     /* parts that were left to any thread, of all calls */
 static _Atomic int64_t pause_end; /* time until which calls are not divided, or 0 */
 static _Atomic int64_t next_pause = MIN_PAUSE;
+static _Thread_local int in_part; /* whether the thread runs a part, which is not divided again */
 
 /* Cores exchange a cache line in 50 to 700 ns, so that a call needs few exchanges: the caller
    writes one line, which the others poll, and they write the other, which the caller polls. */
@@ -86,6 +87,13 @@ static struct {
   _Atomic uint32_t mode;                 /* the caller's; every thread computes alike */
   _Alignas(LINE) _Atomic uint64_t ended; /* parts that have ended, of all calls */
 } job;
+
+static void run_part(part_function f, void *argument, int part, int parts) {
+  int before = in_part;
+  in_part = 1;
+  f(argument, part, parts);
+  in_part = before;
+}
 
 /* Takes a part and runs it; returns 0 if no part remains. Threads and the caller take parts when
    they are free, so that a thread without a core delays nothing. */
@@ -99,7 +107,7 @@ static int take_part(void) {
     if (!atomic_compare_exchange_weak(&job.remaining, &current, current - 1)) continue;
     /* all of these belong to this call: its number did not change */
     set_float_mode(mode);
-    f(argument, (int)(uint32_t)current - 1, parts);
+    run_part(f, argument, (int)(uint32_t)current - 1, parts);
     atomic_fetch_add(&job.ended, 1);
     if (atomic_load(&caller_sleeps)) {
       pthread_mutex_lock(&lock);
@@ -247,7 +255,7 @@ static void measure_exchange(void) {
 
 int parallel_parts(int64_t work) {
   int64_t all = atomic_load(&threads);
-  if (work < 2 * PART_WORK || all < 2 || is_paused()) return 1;
+  if (work < 2 * PART_WORK || all < 2 || in_part || is_paused()) return 1;
   if (atomic_load(&asleep) && atomic_fetch_add(&missed, work) + work < MIN_WAKE_WORK) return 1;
   if (!(atomic_fetch_add(&dividable, 1) % MEASURED)) measure_exchange();
   int64_t max_parts = work / atomic_load(&min_part_work);
@@ -260,7 +268,7 @@ void parallel_for(part_function f, void *argument, int parts) {
     return;
   }
   give(f, argument, parts);
-  f(argument, parts - 1, parts);
+  run_part(f, argument, parts - 1, parts);
   while (take_part()) continue;
   wait_for_end();
   pthread_mutex_unlock(&busy);

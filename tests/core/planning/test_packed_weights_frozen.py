@@ -16,7 +16,7 @@ from odt.kernels.geometry.block_formats import BLOCK_FORMATS, BlockFormat
 from odt.kernels.geometry.decoders import IntegerDecoder, decoded
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.geometry.weight_quantization import unpack
-from odt.kernels.native import dense
+from odt.kernels.native import dense, library
 from odt.kernels.native.convolution import panel_workspace
 from odt.kernels.native.library import compiled_of, is_available
 from odt.kernels.native.stored_products import FORWARD, GRAD_X
@@ -131,7 +131,7 @@ def in_blocks(kind: str, units: int, depth: int) -> tuple[BlockFormat, Array]:
 def test_products_have_the_bits_of_decoded_weights(
     form: tuple[int, int] | str, shape: tuple[int, int]
 ) -> None:
-    """Forward and by x, for weights of one panel and of several."""
+    """Forward and by x, for weights of one panel and of several, and any number of threads."""
     units, depth = shape
     decoder, stored = in_blocks(form, *shape) if isinstance(form, str) else weight(*form, *shape)
     attrs, real = StoredAttrs(decoder, shape, ""), decoded(decoder, stored, shape)
@@ -142,15 +142,28 @@ def test_products_have_the_bits_of_decoded_weights(
     specs |= {"y": specs["dy"], "dx": specs["x"]}
     assert FORWARD.fits(attrs, specs)
     assert GRAD_X.fits(attrs, specs)
-    panel = np.full(FORWARD.workspace(attrs, specs)["panel"].shape, np.nan, np.float32)
-    FORWARD.bind(attrs, x=x, w=stored, y=y, b=b, clamp=(0.0, 1.0), panel=panel)()
-    panel = np.full(GRAD_X.workspace(attrs, specs)["panel"].shape, np.nan, np.float32)
-    GRAD_X.bind(attrs, dy=dy, w=stored, dx=dx, relu_mask=(x, 0.0, np.inf), panel=panel)()
     panel = np.empty(panel_workspace(depth, units)["panel"].shape, np.float32)
     dense.forward(None, x=x, w=real, y=of_y, b=b, clamp=(0.0, 1.0), panel=panel)()
     dense.grad_x(None, dy=dy, w=real, dx=of_x, relu_mask=(x, 0.0, np.inf))()
-    np.testing.assert_array_equal(y.view(np.uint32), of_y.view(np.uint32))
-    np.testing.assert_array_equal(dx.view(np.uint32), of_x.view(np.uint32))
+    panels = [
+        np.full(k.workspace(attrs, specs)["panel"].shape, np.nan, np.float32)
+        for k in (FORWARD, GRAD_X)
+    ]
+    calls = (
+        FORWARD.bind(attrs, x=x, w=stored, y=y, b=b, clamp=(0.0, 1.0), panel=panels[0]),
+        GRAD_X.bind(attrs, dy=dy, w=stored, dx=dx, relu_mask=(x, 0.0, np.inf), panel=panels[1]),
+    )
+    try:
+        for threads in (1, 2, 3, 16):
+            library.set_threads(threads)
+            for array in (*panels, y, dx):
+                array.fill(np.nan)
+            for call in calls:
+                call()
+            np.testing.assert_array_equal(y.view(np.uint32), of_y.view(np.uint32))
+            np.testing.assert_array_equal(dx.view(np.uint32), of_x.view(np.uint32))
+    finally:
+        library.set_threads(1)
 
 
 def network(bits: int, block: int, path: Path) -> Path:
