@@ -20,6 +20,8 @@ MIN_WORK, WORK_OF_BYTE = 2_000_000, 3
 TABLE_WORK = 24  # of one table; one number in a vector counts 1
 MAX_TEXT = 2**16  # bytes of a name
 NUMBERS = {code: struct.Struct(f"<{code}") for code in "?bBhHiIqQfd"}
+UINT32 = NUMBERS["I"]
+VTABLE = struct.Struct("<HH")  # its bytes, and those of its table
 DAMAGED = "The file is damaged or truncated."
 CIRCLE, TFLITE = "circle", "tflite"
 FORMATS = {b"TFL3": TFLITE, b"CIR0": CIRCLE}  # bytes 4 to 7 of a model → its format and schema
@@ -85,16 +87,15 @@ class Table:
         vtable = pos - NUMBERS["i"].unpack_from(source.data, pos)[0]
         if not 0 <= vtable <= source.size - 4:
             raise self.error(f"its vtable must be within {source.size} bytes, but got {vtable}")
-        nbytes = _u16(source.data, vtable)
+        nbytes, self.nbytes = VTABLE.unpack_from(source.data, vtable)
         if nbytes < 4 or nbytes % 2 or vtable + nbytes > source.size:
             raise self.error(
                 f"its vtable must have an even number of bytes, 4 to {source.size - vtable}, "
                 f"but got {nbytes}"
             )
         count = nbytes // 2 - 2
-        self.nbytes = _u16(source.data, vtable + 2)
         source.spend(where, TABLE_WORK + count)
-        self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
+        self.fields: tuple[int, ...] = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
 
     def error(self, text: str, cause: str = DAMAGED) -> ModelError:
         """Returns an error about this table."""
@@ -102,7 +103,7 @@ class Table:
 
     def place(self, slot: int, nbytes: int) -> int:
         """Returns the position of a field's bytes; 0 if the field is absent."""
-        offset = int(self.fields[slot]) if slot < len(self.fields) else 0
+        offset = self.fields[slot] if slot < len(self.fields) else 0
         if not offset:
             return 0
         if self.pos + offset + nbytes > self.source.size:
@@ -116,7 +117,8 @@ class Table:
         """Reads an integer; `code` is its code in the struct module."""
         form = NUMBERS[code]
         at = self.place(slot, form.size)
-        return int(form.unpack_from(self.source.data, at)[0]) if at else default
+        value: int = form.unpack_from(self.source.data, at)[0] if at else default
+        return value
 
     def scalar(self, slot: int, code: str) -> Any:
         """Reads a number or bool by its code in the struct module; None if the field is absent."""
@@ -186,13 +188,10 @@ class Table:
             yield Table(self.source, at + u32(self.source.data, at), f"{prefix}{what} {i}")
 
 
-def _u16(data: memoryview, at: int) -> int:
-    return data[at] | data[at + 1] << 8
-
-
 def u32(data: memoryview, at: int) -> int:
     """Reads the unsigned 32-bit integer at an offset."""
-    return int(NUMBERS["I"].unpack_from(data, at)[0])
+    value: int = UINT32.unpack_from(data, at)[0]
+    return value
 
 
 def _empty(dtype: np.dtype[Any]) -> Array:
