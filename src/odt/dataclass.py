@@ -92,6 +92,8 @@ def _repr(self: Any) -> str:
 
 
 def _eq(self: Any, other: Any) -> Any:
+    if other is self:
+        return True
     if type(other) is not type(self):
         return NotImplemented
     return self._compared(self) == self._compared(other)
@@ -200,15 +202,16 @@ def _with_slots(cls: Any) -> Any:
 
 
 def _replace(obj: Any, /, **changes: Any) -> Any:
-    """Does what the standard `replace` does, in a third of the time."""
+    """Does what the standard `replace` does, in two thirds of the time."""
     cls = type(obj)
     members = vars(cls)
     is_usual = members.get("_positional") is not None and members["_arguments"] is not None
     if not is_usual or not cls._parameters >= changes.keys():
         return standard_replace(obj, **changes)
-    values = dict(zip(cls._parameters, cls._arguments(obj), strict=True))
-    values.update(changes)
-    return cls(*values.values())
+    values = [*cls._arguments(obj)]
+    for name, value in changes.items():
+        values[cls._places[name]] = value
+    return cls(*values)
 
 
 if TYPE_CHECKING:
