@@ -292,6 +292,10 @@ class Program:
     ) -> Array:
         """Returns the array of a value: a constant, a parameter, a sum, or a part of the arena."""
         root = self.plan.root(value.name)
+        if root in self._outside:
+            return view(self._outside[root], 0, value.spec)
+        if root in memory.offsets:
+            return view(arena, memory.offsets[root], value.spec)
         if value.region in (Region.CONSTANT, Region.PARAMETER):
             tensor = self.plan.values[root].tensor
             assert tensor is not None, "constants and parameters are tensors"
@@ -304,11 +308,7 @@ class Program:
             if value.spec.size != array.size:  # a part of the tensor
                 array = array.reshape(-1)[value.at : value.at + value.spec.size]
             return array.reshape(value.spec.shape)
-        if root in self._outside:
-            return view(self._outside[root], 0, value.spec)
-        if root not in memory.offsets:  # an input that nothing reads
-            return np.empty(value.spec.shape, value.spec.dtype)
-        return view(arena, memory.offsets[root], value.spec)
+        return np.empty(value.spec.shape, value.spec.dtype)  # an input that nothing reads
 
     def packing(self) -> list[Calls]:
         """Returns the calls that pack weights, which are before the first run of a step."""

@@ -64,6 +64,8 @@ def _bits_of_float(a: float) -> int:
 
 
 def _address(a: Any) -> int:
+    if a is None:
+        return 0
     if isinstance(a, np.ndarray):
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
         return address(a)

@@ -1,6 +1,7 @@
 """Compiled kernels of FULLY_CONNECTED: 1×1 convolutions whose pixels are the rows."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from odt.kernels.native import window_walk
 from odt.kernels.native.bf16 import pairs, pays, rounded_workspace, with_bf16
@@ -26,6 +27,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
     return is_float32(s)
 
 
+@lru_cache(maxsize=1024)
 def walk(rows: int, depth: int, units: int, stride: int = 0, **weights: int) -> WindowWalk:
     """Returns the descriptor of rows as pixels of one image; `weights` are their strides.
 

@@ -93,7 +93,7 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
 
     def check(attrs: Attrs, s: Specs) -> bool:
         specs = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x
-        if any(spec.dtype != FLOAT or not spec.size for spec in specs):
+        if not all(spec.dtype == FLOAT and all(spec.shape) for spec in specs):
             return False
         return len(broadcast_strides(*(spec.shape for spec in specs))) <= MAX_RANK
 

@@ -16,7 +16,7 @@ VECTOR, TILE_WINDOWS = 16, 128
 def is_float32(s: Specs) -> bool:
     """Whether x, w, b, y and their gradients, as far as they exist, are float32 and not empty."""
     for name, spec in s.items():
-        if _is_operand(name) and not (spec.dtype == FLOAT and all(spec.shape)):
+        if not (spec.dtype == FLOAT and all(spec.shape)) and _is_operand(name):
             return False
     return True
 
