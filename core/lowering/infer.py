@@ -101,7 +101,8 @@ def infer_nodes(
                     names = {**bind_operands(row, node), **bind_outputs(row, node)}
                     check_tensors(graph, row, names.values())
                 else:
-                    _check_zero_state(graph, row, bind_inputs(row, node))
+                    if row.zero_state:
+                        _check_zero_state(graph, row, bind_inputs(row, node))
                     inference.attrs[k] = infer_node(graph, node, row, inference, at_file)
             except ShapeError as e:
                 unsupported.append(unsupported_node(graph, node, e))
@@ -212,12 +213,12 @@ def _fold(
         ShapeError: if the integers exceed the limits.
     """
     reads = expand(row.forward.reads, bound)
-    values = ChainMap(inference.values, inference.reals)
     store = inference.values
     if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
         if not _is_shape_arithmetic(options, [bound[n] for n in reads], outputs, inference):
             return
         store = inference.reals
+    values = ChainMap(inference.values, inference.reals)
     if any(bound[n] not in values for n in reads):
         return
     specs = {n: inference.specs[i] for n, i in (*bound.items(), *outputs.items())}

@@ -223,13 +223,12 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         same = spec == tensor.spec and data is tensor.data
         tensors.append(tensor if same else replace(tensor, spec=spec, data=data))
     nodes: list[Node] = []
-    for k, file_node in enumerate(graph.nodes):
-        if all(i in inference.values for i in file_node.outputs):
+    for k, node in enumerate(graph.nodes):
+        if all(i in inference.values for i in node.outputs):
             continue
-        node = replace(file_node, attrs=inference.attrs[k])
-        code = node.options.get("fused_activation_function", 0)
+        attrs, code = inference.attrs[k], node.options.get("fused_activation_function", 0)
         if not code or row_of(node.op).keeps_activation:
-            nodes.append(node)
+            nodes.append(replace(node, attrs=attrs))
             continue
         if code not in ACTIVATIONS:
             raise UnsupportedError(
@@ -238,7 +237,7 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
             )
         (y,) = node.outputs
         tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
-        nodes.append(replace(node, outputs=(len(tensors) - 1,)))
+        nodes.append(replace(node, outputs=(len(tensors) - 1,), attrs=attrs))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
     if inference.reals:  # floats of shapes, which nothing may read any longer
         reals = inference.reals.keys()

@@ -12,7 +12,6 @@ import numpy as np
 
 from odt.core.data.protocol import Scales
 from odt.core.lowering.binding import (
-    bind_inputs,
     bind_operands,
     bind_outputs,
     expand,
@@ -48,6 +47,7 @@ from odt.kernels.rows.opdef import (
     OpDef,
     Specs,
     TensorSpec,
+    no_specs,
 )
 
 
@@ -167,7 +167,7 @@ class _Builder:
         reached = flow.with_backward(self.gradients)
         delivered = flow.deliveries(reached)
         for node in reversed(reached):
-            self._backward(node, flow.needs_gradient, delivered[node.outputs])
+            self._backward(node, flow.passed(node), delivered[node.outputs])
         return Plan(
             self.graph,
             tuple(self.entries),
@@ -299,7 +299,8 @@ class _Builder:
         else:
             arithmetic = Arithmetic.OTHER
             flops = max([self.values[v].spec.size for v in bound.values()], default=0)
-        specs = {**specs, **scratch}
+        if scratch:
+            specs = {**specs, **scratch}
         self.entries.append(
             Call(label, phase, kernel, attrs, bound, *names, specs, flops, arithmetic, compiled)
         )
@@ -313,6 +314,8 @@ class _Builder:
     def _bind(self, row: OpDef, node: Node) -> dict[str, str]:
         arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
+        if row.aux is no_specs:
+            return arrays
         for name, spec in row.aux(node.attrs, self._specs(arrays)).items():
             key = (node.outputs[0], name)
             if key not in self.aux:
@@ -392,7 +395,7 @@ class _Builder:
         specs = self._specs(arrays)
         self._contribute(loss.tensor, label, kernel, attrs, arrays, specs, "x")
 
-    def _backward(self, node: Node, needs_gradient: set[int], delivered: Sequence[int]) -> None:
+    def _backward(self, node: Node, inputs: Mapping[str, int], delivered: Sequence[int]) -> None:
         """Adds the gradients of a node's inputs; those of activations come last.
 
         The gradient of an activation is then next to the call of the preceding node that reads it,
@@ -409,14 +412,13 @@ class _Builder:
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
         specs = self._specs(arrays)
-        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in needs_gradient]
-        for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
+        for name, i in sorted(inputs.items(), key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
-            if kernel is not None:
-                if kernel.epilogue is BIAS_GRADIENT and node.outputs[0] in self.centered:
-                    kernel = zero(name)
-                label = f"{node.origin} {node.op} d.{name}"
-                self._contribute(i, label, kernel, node.attrs, arrays, specs, name, row)
+            assert kernel is not None, "inputs that need a gradient have one"
+            if kernel.epilogue is BIAS_GRADIENT and node.outputs[0] in self.centered:
+                kernel = zero(name)
+            label = f"{node.origin} {node.op} d.{name}"
+            self._contribute(i, label, kernel, node.attrs, arrays, specs, name, row)
         for i in delivered:
             if i in self.gradients:  # not if only operands without a gradient read it
                 self.entries.append(Delivery(f"t{i}", self.gradients[i]))

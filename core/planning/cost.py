@@ -42,7 +42,7 @@ class Rates:
 
     def rate(self, arithmetic: Arithmetic) -> float:
         """Returns the operations per second of a kind."""
-        rate: float = getattr(self, arithmetic.value)
+        rate: float = getattr(self, arithmetic)
         return rate
 
 

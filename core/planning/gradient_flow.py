@@ -28,7 +28,7 @@ class GradientFlow:
         self._parameters = parameters
         self._differentiable = {n.outputs: _differentiable_inputs(n) for n in nodes}
         for node in nodes:
-            if not self.needs_gradient.isdisjoint(self._differentiable[node.outputs]):
+            if not self.needs_gradient.isdisjoint(self._differentiable[node.outputs].values()):
                 self.needs_gradient.update(
                     i for i in node.outputs if graph.tensors[i].spec.has_gradient
                 )
@@ -43,11 +43,16 @@ class GradientFlow:
         reached = []
         for node in reversed(self._nodes):
             if not with_gradient.isdisjoint(node.outputs):
-                passed = self.needs_gradient.intersection(self._differentiable[node.outputs])
+                passed = self.passed(node).values()
                 if passed:
                     reached.append(node)
-                    with_gradient |= passed
+                    with_gradient.update(passed)
         return reached[::-1]
+
+    def passed(self, node: Node) -> dict[str, int]:
+        """Returns the inputs of a node that need a gradient, by name in the row."""
+        inputs = self._differentiable[node.outputs]
+        return {name: i for name, i in inputs.items() if i in self.needs_gradient}
 
     def deliveries(self, reached: Sequence[Node]) -> dict[tuple[int, ...], list[int]]:
         """Returns the outputs of each node with a backward → the parameters delivered after it.
@@ -72,6 +77,6 @@ class GradientFlow:
         return delivered
 
 
-def _differentiable_inputs(node: Node) -> list[int]:
+def _differentiable_inputs(node: Node) -> dict[str, int]:
     row = row_of(node.op)
-    return [i for name, i in bind_inputs(row, node).items() if gradient_of(row, name)]
+    return {name: i for name, i in bind_inputs(row, node).items() if gradient_of(row, name)}

@@ -120,11 +120,11 @@ def nbytes_of_one(plan: Plan, memory: MemoryPlan) -> int:
         plan: plan for several samples.
         memory: its memory plan.
     """
-    others = plan.graph.samples - 1
+    others, nbytes, values = plan.graph.samples - 1, plan.nbytes, plan.values
     blocks = []
     for names, _, lifetime in memory.blocks:
-        nbytes = max([plan.nbytes[n] - others * plan.values[n].growth for n in names])
-        blocks.append(Block(names, nbytes, lifetime))
+        most = max([nbytes[n] - others * values[n].growth for n in names])
+        blocks.append(Block(names, most, lifetime))
     if len(blocks) > MAX_IN_A_LIST:
         return _least(blocks)
     return _place_best(blocks, sys.maxsize).nbytes

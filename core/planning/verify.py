@@ -131,12 +131,12 @@ class _Check:
 
     def _write(self, name: str) -> None:
         """Makes a value intact, and those that had bytes of it no longer."""
-        start, stop = self.places[name]
+        start, stop = here = self.places[name]
         if start == stop:
-            self.intact[name] = start, stop
+            self.intact[name] = here
             return
         starts, names = self.starts, self.names
-        if self.intact.get(names.get(start, "")) == (start, stop):  # in the place of another one
+        if self.intact.get(names.get(start, "")) == here:  # in the place of another one
             del self.intact[names[start]]
         else:
             k = bisect_left(starts, start)
@@ -146,7 +146,7 @@ class _Check:
                 self._remove(names[starts[k]])
             starts.insert(k, start)
         names[start] = name
-        self.intact[name] = start, stop
+        self.intact[name] = here
 
     def _remove(self, name: str) -> None:
         """Makes a value no longer intact."""

@@ -10,7 +10,7 @@ passed as xs0, xs1, ….
 
 import math
 from collections.abc import Callable, Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,7 +53,7 @@ class TensorSpec:
         return f"{self.shape} {self.dtype}"
 
 
-class Arithmetic(Enum):
+class Arithmetic(StrEnum):
     """Kinds of arithmetic; the values are the names of their rates, in operations per second."""
 
     DENSE = "dense"

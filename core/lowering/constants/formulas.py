@@ -1,7 +1,8 @@
 """Constants of formulas at one operator: scalars, epsilons, masks, tables of sinusoids."""
 
+import re
 from collections.abc import Collection, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 from odt.core.lowering.constants.front_ends import tolerance_of
 from odt.core.lowering.constants.signals import is_mask, is_sinusoidal
@@ -21,7 +22,7 @@ SINUSOIDS = "table of sinusoids"
 # Names that tico gives to constants that are not parameters: buffers, constants of the program,
 # and initial states of recurrent modules.
 BUFFER_NAMES = ("tico::b_*", "tico::c_*", "const_tensor_*", "*.rnn.*_prop_tensor_*")
-NORMALIZATION_NAMES = "normalization/*"  # of the layers that odt new makes
+NORMALIZATION_NAMES = "normalization/"  # beginning of those of the layers that odt new makes
 # Operators that apply a mask, read a table, or replace values.
 MASKING = ("ADD", "SUB")
 READING = ("ADD", "SUB", "MUL", "GATHER", "CONCATENATION")
@@ -32,14 +33,15 @@ HIDING = 1e3  # the softmax of a score that is smaller by so much is 0
 def scalars_and_names(view: View) -> Iterator[tuple[int, str]]:
     """Yields scalars, epsilons, and constants that a converter has marked by a name."""
     epsilons = view.graph.epsilons()
+    is_buffer = re.compile("|".join(map(translate, BUFFER_NAMES))).match
     for i, tensor in enumerate(view.tensors):
         if tensor.data is None or tensor.spec.dtype.kind != "f":
             continue
         if not tensor.spec.shape:
             yield i, SCALAR
-        elif fnmatchcase(tensor.name, NORMALIZATION_NAMES):
+        elif tensor.name.startswith(NORMALIZATION_NAMES):
             yield i, NORMALIZATION
-        elif any(fnmatchcase(tensor.name, pattern) for pattern in BUFFER_NAMES):
+        elif is_buffer(tensor.name):
             yield i, BUFFER
         elif i in epsilons:
             yield i, EPSILON
