@@ -12,7 +12,7 @@ from odt.kernels.rows.opdef import Array
 
 
 class ArraySamples:
-    """Samples in arrays that replace those of a data set, which has no labels that are ignored.
+    """Samples in arrays that replace those of a data set without ignored labels.
 
     What follows from dtypes and shapes is decided once, because it would take longer than the step
     of a small network. Values are converted and checked as those of the data set.
@@ -40,12 +40,11 @@ class ArraySamples:
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples that follow one another, as `DataSet.read` does."""
+        places = slice(samples[0], samples[-1] + 1)
         for reading, array, out in zip(
             self._readings, self._arrays, (*inputs, *targets), strict=True
         ):
-            is_whole = len(out) == self.length
-            rows = array if is_whole else array[samples[0] : samples[-1] + 1]
-            if not reading.read(rows, out):
+            if not reading.read(array, places, out):
                 self._as_data_set().read(samples, inputs, targets)  # raises the error
 
     def check_all(self) -> None:
@@ -57,7 +56,7 @@ class ArraySamples:
 
 
 class _Reading:
-    """How samples of a form are read into memory of the model's dtype."""
+    """How arrays of one dtype and sample shape are read into memory of the model's dtype."""
 
     def __init__(self, column: Column, check: Check) -> None:
         self._column, self._check = column, check
@@ -69,11 +68,16 @@ class _Reading:
         # Labels that pass the check fit into the model's dtype.
         self._checks_first = self._copies and are_integers and isinstance(check, LabelCheck)
 
-    def read(self, rows: Array, out: Array) -> bool:
-        """Reads samples; returns whether their values pass the check."""
+    def read(self, array: Array, places: slice, out: Array) -> bool:
+        """Reads the samples at some places; returns whether their values pass the check.
+
+        Raises:
+            DataError: if a value cannot be converted.
+        """
         if not self._copies:
-            self._column.with_rows(rows).read(slice(0, len(rows)), out)
+            self._column.with_rows(array).read(places, out)
             return self._check(out) is None
+        rows = array[places]
         if self._checks_first and self._check(rows) is not None:
             return False
         values = out.reshape(rows.shape, copy=False)
