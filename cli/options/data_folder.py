@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from odt.cli.options.sections import Decorator, Option
+from odt.cli.options.sections import Decorator, Option, usual_name
 from odt.core.options.option import DATA
 from odt.core.storage.reading import listed
 from odt.errors import DataError, OdtError
@@ -41,7 +41,7 @@ class DataFolder(Option):
             DataError: if the folder has no such files, or such an option names a folder.
         """
         folder = opts.get(str(self.name))
-        flags = {p.name: max(p.opts, key=len) for p in ctx.command.params}
+        flags = {p.name: usual_name(p) for p in ctx.command.params}
         kinds = {name: kind for name, kind in FILES.items() if name in flags}
         for name in kinds:
             if folder is None and os.path.isdir(path := opts.get(name) or ""):

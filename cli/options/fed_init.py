@@ -6,14 +6,14 @@ import click
 
 import odt
 from odt.cli.options.fed_options import FedOptions
-from odt.cli.options.fed_run import part_of
-from odt.cli.options.sections import RAW_VALUES
-from odt.cli.options.shared import require
-from odt.errors import DataError, OdtError
+from odt.cli.options.fed_run import model_of, part_of, training_data
+from odt.cli.options.sections import RAW_VALUES, usual_name
+from odt.core.storage.reading import open_input
+from odt.errors import OdtError
 from odt.federated.flower.settings import FEDERATION, KEYS
 from odt.kernels.loss_text import is_plugin
 
-# Parameters of files, which become settings as absolute paths.
+# Parameters of the model and of data, whose files become settings as absolute paths.
 FILES = {"data", "model", "load_input", "load_expected", "validation_input", "validation_expected"}
 
 
@@ -32,26 +32,28 @@ def settings_of(ctx: click.Context, folder: str) -> dict[str, object]:
             "--partition: must be iid, dirichlet, by-label or by-column for a Flower app, but got "
             f"{partition}."
         )
-    model = require("--model", options.files.model, "the model that is trained")
-    odt.load_model(model)
+    model = model_of(options)
+    odt.load_model(model)  # raises the error of a file that is no model
     settings: dict[str, object] = {"model": os.path.abspath(model)}
-    for part, name in (("train", "load"), ("test", "validation")):
-        data = part_of(options, part)
-        if data is None and part == "train":
-            raise DataError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
-        if data is not None:
-            settings[f"{name}-input"] = os.path.abspath(data.x)
-            settings[f"{name}-expected"] = os.path.abspath(data.y)
+    parts = {"load": training_data(options), "validation": part_of(options, "test")}
+    for part, data in parts.items():
+        if data is None:
+            continue
+        for kind, path in (("input", data.x), ("expected", data.y)):
+            open_input(path).close()  # a file that is not there is an error now, not in a client
+            settings[f"{part}-{kind}"] = os.path.abspath(path)
     texts = ctx.meta.get(RAW_VALUES, {})
     for parameter in ctx.command.params:
         name = str(parameter.name)
         value = ctx.params.get(name)
-        key = max((o.lstrip("-") for o in parameter.opts), key=len)
+        key = usual_name(parameter).lstrip("-")
         if name in FILES or (name not in texts and key not in FEDERATION) or value is None:
             continue
         if key not in KEYS:
+            text = texts[name]
+            typed = ", ".join(text) if isinstance(value, tuple) else text
             raise OdtError(
-                f"--{key}: must be left out of a Flower app, but got {value}. Give client_app in "
+                f"--{key}: must be left out of a Flower app, but got {typed}. Give client_app in "
                 "client_app.py a function that returns an odt.federated.Client."
             )
         if key == "loss" and is_plugin(str(value)):

@@ -24,7 +24,6 @@ from odt.federated.history import History, Round
 from odt.training.exports import check_adapters_path
 
 PLOTS = (".svg", ".png")
-MODEL = "the model that is trained"
 
 
 def check_files(options: FedOptions) -> None:
@@ -48,7 +47,7 @@ def check_files(options: FedOptions) -> None:
     refuse_alone("--export-adapters", adapters, "--adapters", files.adapters)
     for kind, path in exports.items():
         if kind == ADAPTERS:
-            check_adapters_path(path, require("--model", files.model, MODEL))
+            check_adapters_path(path, model_of(options))
         else:
             check_ending(f"--export-{kind}", path, kind)
     if files.plot:
@@ -58,11 +57,16 @@ def check_files(options: FedOptions) -> None:
         AtomicFile(path, OdtError).discard()
 
 
+def model_of(options: FedOptions) -> str:
+    """Returns the path of the model, which must be given."""
+    return require("--model", options.files.model, "the model that is trained")
+
+
 def trainer_of(options: FedOptions) -> odt.Trainer:
     """Returns the trainer that takes the place of each client in turn."""
-    model = require("--model", options.files.model, MODEL)
+    path = model_of(options)
     arguments = {**trainer_arguments(options.recipe), "checkpoint": None}
-    return new_trainer(odt.load_model(model, options.files.adapters), **arguments)
+    return new_trainer(odt.load_model(path, options.files.adapters), **arguments)
 
 
 def simulate(
@@ -76,10 +80,8 @@ def simulate(
     Raises:
         OdtError: if the data files are not given.
     """
-    data = part_of(options, "train")
+    data = training_data(options)
     test = part_of(options, "test")
-    if data is None:
-        raise OdtError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
     partition = options.federation.partition
     if partition.endswith(".npy"):
         with reading(partition, "must hold the number of the client of each sample"):
@@ -98,6 +100,12 @@ def simulate(
             on_begin=on_begin,
             on_round=on_round,
         )
+
+
+def training_data(options: FedOptions) -> odt.DataSet:
+    """Returns the files of the training samples, which must be given."""
+    rule = "a folder of odt gen-datafile, or --load-input"
+    return require("--data", part_of(options, "train"), rule)
 
 
 def part_of(options: FedOptions, part: str) -> odt.DataSet | None:

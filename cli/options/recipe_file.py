@@ -9,7 +9,7 @@ import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
-from odt.cli.options.sections import RAW_VALUES, RECIPE, RUNS, combine, option
+from odt.cli.options.sections import RAW_VALUES, RECIPE, RUNS, combine, option, usual_name
 from odt.cli.options.types import ClassWeights, OutputPath
 from odt.core.storage.reading import printable, reading
 from odt.errors import OdtError
@@ -152,7 +152,7 @@ def recipe_of(ctx: click.Context) -> Recipe:
 def outputs_of(ctx: click.Context) -> dict[str, str]:
     """Returns the files that a command line writes, as absolute paths by option."""
     return {
-        max(p.opts, key=len): os.path.abspath(ctx.params[p.name])
+        usual_name(p): os.path.abspath(ctx.params[p.name])
         for p in ctx.command.params
         if isinstance(p.type, OutputPath) and p.name and ctx.params[p.name]
     }

@@ -111,9 +111,14 @@ class Option(click.Option):
             return super().type_cast_value(ctx, value)
         except click.BadParameter as e:
             if source is ParameterSource.DEFAULT_MAP:
-                key = max(self.opts, key=len).lstrip("-")
+                key = usual_name(self).lstrip("-")
                 raise OdtError(f"{ctx.meta[RECIPE]}: {key}: {e.message}") from e
             raise
+
+
+def usual_name(parameter: click.Parameter) -> str:
+    """Returns the first long name of an option, or the name of an argument, for messages."""
+    return next((o for o in parameter.opts if o.startswith("--")), parameter.opts[0])
 
 
 def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bool:
@@ -127,7 +132,7 @@ def is_typed(parameter: click.Parameter | None, ctx: click.Context | None) -> bo
 
 
 def typed_options(besides: Collection[str] = ()) -> list[str]:
-    """Returns the names of the options on the command line, as the help spells them.
+    """Returns the usual names of the options on the command line.
 
     Args:
         besides: parameters to leave out.
@@ -135,7 +140,7 @@ def typed_options(besides: Collection[str] = ()) -> list[str]:
     ctx = click.get_current_context()
     options = [p for p in ctx.command.get_params(ctx) if isinstance(p, click.Option)]
     typed = [p for p in options if p.name not in besides and is_typed(p, ctx)]
-    return [max(p.opts, key=len) for p in typed]
+    return [usual_name(p) for p in typed]
 
 
 def _print_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odt.cli.options.completion import items, list_items
-from odt.cli.options.sections import is_typed
+from odt.cli.options.sections import is_typed, usual_name
 from odt.cli.output.spelling import spell
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES, Rows
@@ -154,7 +154,7 @@ class NewFile(click.Path):
         from odt.cli.output.output_paths import extension_of
 
         if self.endings and param:
-            extension_of(max(param.opts, key=len), str(value), self.endings)
+            extension_of(usual_name(param), str(value), self.endings)
         return super().convert(value, param, ctx)
 
 
@@ -169,7 +169,7 @@ class OutputPath(NewFile):
     ) -> Any:
         """Returns the path."""
         if not is_typed(param, ctx):
-            name = max(param.opts, key=len) if param else "the option"
+            name = usual_name(param) if param else "the option"
             self.fail(
                 "must be left out of a recipe, which names no file to write, but got "
                 f"{value}. Give {name} on the command line.",

@@ -50,6 +50,8 @@ def test_an_app_has_the_options_as_settings(data: list[object], tmp_path: Path) 
         "f1-score",
         "--lr",
         0.1,
+        "--reduction",
+        "sum",
         "--bias-only",
     )
     printed = run("My app", *data, "--partition", "dirichlet:0.3", *more).output
@@ -69,6 +71,7 @@ def test_an_app_has_the_options_as_settings(data: list[object], tmp_path: Path) 
         "min-clients": 1,
         "payload": "float32",
         "seed": 0,
+        "reduction": "sum",
         "learning-rate": 0.1,
         "metric": "accuracy,f1_score",
         "bias-only": True,
@@ -103,7 +106,14 @@ def test_a_path_that_is_not_utf8_is_one_line(data: list[object]) -> None:
     [
         (["data"], "data: must be new or empty, but has files."),
         (["app", "--partition", "of.npy"], "--partition: must be iid, dirichlet,"),
-        (["app", "--loss-weight", "0=2"], "--loss-weight: must be left out of a Flower app"),
+        (
+            ["app", "--loss-weight", "0=2", "--loss-weight", "1=3"],
+            "--loss-weight: must be left out of a Flower app, but got 0=2, 1=3.",
+        ),
+        (
+            ["app", "--validation-input", "model.tflite", "--validation-expected", "none.npy"],
+            "none.npy: not found.",
+        ),
         (["app", "--model", "none.tflite"], "none.tflite: "),
         (["app", "--data", "none"], "none: must hold the files train.input"),
         (["..."], "must have a letter or digit in its name"),
