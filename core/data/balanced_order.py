@@ -11,8 +11,9 @@ from odt.kernels.rows.opdef import Array
 class BalancedOrder:
     """An order of samples, shuffled anew in each epoch, in which all classes occur equally often.
 
-    Each class has the median of the numbers of samples of the classes. Of a class with more
-    samples, each epoch draws some; those of a class with fewer are repeated.
+    An epoch has the same number of samples of each class, which is the median of the sizes of the
+    classes, rounded down. It draws them anew from a larger class, and repeats those of a smaller
+    one.
 
     Attributes:
         samples: numbers of the training samples.
@@ -30,4 +31,5 @@ class BalancedOrder:
         classes = [self.samples[self.labels == k] for k in np.unique(self.labels)]
         count = int(np.median([len(numbers) for numbers in classes]))
         samples = [np.resize(rng.permutation(numbers), count) for numbers in classes]
-        return rng.permutation(np.concatenate(samples))  # type: ignore[return-value]  # an array does
+        order = rng.permutation(np.concatenate(samples))
+        return order  # type: ignore[return-value]  # an array is read like a Sequence

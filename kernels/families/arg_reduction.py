@@ -20,37 +20,37 @@ from odt.kernels.rows.quantizeddef import QuantizedDef
 
 
 @dataclass(frozen=True, slots=True)
-class ArgumentAttrs:
+class ArgAttrs:
     axis: int
     dtype: np.dtype[Any]
 
     def place(self, x: TensorSpec) -> int:
-        """Returns the axis counted from 0; raises ShapeError if x has none or it is empty."""
+        """Returns the axis counted from 0; raises ShapeError if x has no such axis, or it is empty."""
         rank = len(x.shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
         if not 0 <= axis < rank or not x.shape[axis]:
-            raise ShapeError(f"axis must be one of x's, not empty, but got {self.axis}, x {x}")
+            raise ShapeError(f"axis must be an axis of x that is not empty, but got {self.axis}, x {x}")
         return axis
 
 
-def attrs(options: Options, statics: Mapping[str, Array]) -> ArgumentAttrs:
+def attrs(options: Options, statics: Mapping[str, Array]) -> ArgAttrs:
     (dtype,) = options.get("output_types", (np.dtype(np.int64),))
     if dtype.kind != "i":
         raise ShapeError(f"the output must be integers, but got {dtype}")
-    return ArgumentAttrs(number("axis", statics), dtype)
+    return ArgAttrs(number("axis", statics), dtype)
 
 
-def infer(attrs: ArgumentAttrs, s: Specs) -> Specs:
+def infer(attrs: ArgAttrs, s: Specs) -> Specs:
     x = s["x"]
     at = attrs.place(x)
     return {"y": TensorSpec((*x.shape[:at], *x.shape[at + 1 :]), attrs.dtype)}
 
 
-def mixes_samples(attrs: ArgumentAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ArgAttrs, s: Specs, batched: Names) -> bool:
     return attrs.place(s["x"]) == 0
 
 
-def best_so_far(attrs: ArgumentAttrs, s: Specs) -> Specs:
+def best_so_far(attrs: ArgAttrs, s: Specs) -> Specs:
     shape = s["y"].shape
     return {"best": TensorSpec(shape, s["x"].dtype), "better": TensorSpec(shape, BOOL)}
 
@@ -60,7 +60,7 @@ def arg_reduction(
 ) -> OpDef:
     """Makes the row; `compare` is np.greater or np.less."""
 
-    def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
+    def forward(attrs: ArgAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
         lead: tuple[Any, ...] = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))
         y.fill(0)
         np.copyto(best, x[(*lead, 0)])

@@ -50,8 +50,8 @@ class Image:
         return self.node.inputs[1]
 
     @property
-    def walk(self) -> tuple[Any, ...]:
-        """What all images of a convolution have in common."""
+    def common(self) -> tuple[Any, ...]:
+        """What the images of a convolution of volumes have in common."""
         attrs: ConvAttrs = self.node.attrs
         return self.x, self.zeros, attrs.stride, attrs.dilation
 
@@ -159,7 +159,7 @@ class _VolumeMerger(GraphBuilder):
         node = makers.get(y)
         if node is None or node.op != "CONV_2D" or tensors[y].spec.shape != shape:
             return None
-        if order != _long((0, 3, 1, 2), shape) or not self._adds_nothing(node.inputs[2:]):
+        if order != _long((0, 3, 1, 2), shape) or not self._are_zeros(node.inputs[2:]):
             return None
         x, zeros = self._zeros(node)
         i, order = moved_axes(tensors, makers, x)
@@ -184,20 +184,24 @@ class _VolumeMerger(GraphBuilder):
         h, v = node.attrs.axes(self.tensors[x].spec, self.tensors[w].spec)
         return x, ((h.lo, h.hi), (v.lo, v.hi))
 
-    def _adds_nothing(self, bias: Sequence[int]) -> bool:
-        """Whether a convolution has no bias, or one of zeros that does not train."""
-        tensors = [self.tensors[i] for i in bias if i != ABSENT]
+    def _are_zeros(self, numbers: Sequence[int]) -> bool:
+        """Whether tensors, of which some may be ABSENT, are zeros that do not train."""
+        tensors = [self.tensors[i] for i in numbers if i != ABSENT]
         return all(
             t.data is not None and (t.formula or t.constant_reason) and not t.data.any()
             for t in tensors
         )
 
     def _add(self, sums: Sequence[Sum], node: Node) -> bool:
-        """Adds the CONV_3D that computes the sums, if there is one."""
+        """Adds the CONV_3D that computes the sums; returns whether there is one."""
         first, bias, (y,) = sums[0].images[0], sums[0].bias, node.outputs
         x, ends = self._padded(first.x)
         attrs = _attrs(sums, self.tensors[first.x].spec.shape[DEPTH], ends)
+        if attrs is None:
+            return False
         spec, parts = self.tensors[y].spec, [self.tensors[w].spec for w in sums[0].filters]
+        if any(part != parts[0] for part in parts):
+            return False
         units, height, width, channels = parts[0].shape
         volume, w, result = (
             TensorSpec(shape, spec.dtype)
@@ -207,14 +211,12 @@ class _VolumeMerger(GraphBuilder):
                 permuted(spec.shape, LAST),
             )
         )
-        if attrs is None or any(part != parts[0] for part in parts):
-            return False
         try:
             if row_of("CONV_3D").infer(attrs, {"x": volume, "w": w}) != {"y": result}:
                 return False
         except ShapeError:
             return False
-        origin = sums[-1].images[-1].node.origin  # of the last node that reads filters
+        origin = sums[-1].images[-1].node.origin  # of the last convolution along the depth
         taps = [self.transpose(w, (1, 2, 3, 0), origin) for w in sums[0].filters]
         inputs = [self.transpose(x, LAST, origin), self.tensor("", w.shape, spec)]
         self.nodes.append(node_of("PACK", taps, inputs[1:], origin, axis=0))
@@ -231,7 +233,7 @@ class _VolumeMerger(GraphBuilder):
         node, tensors = self._makers.get(x), self.tensors
         if node is None or not _joins_volumes(self._graph, node):
             return x, (0, 0)
-        inner = [k for k, i in enumerate(node.inputs) if not self._adds_nothing((i,))]
+        inner = [k for k, i in enumerate(node.inputs) if not self._are_zeros((i,))]
         if len(inner) != 1:
             return x, (0, 0)
         depths = [tensors[i].spec.shape[DEPTH] for i in node.inputs]
@@ -251,7 +253,7 @@ def _attrs(sums: Sequence[Sum], depth: int, ends: Zeros) -> VolumeAttrs | None:
     for each in sums:
         if (each.filters, each.bias) != (sums[0].filters, sums[0].bias):
             return None
-        if any(image.walk != first.walk for image in each.images):
+        if any(image.common != first.common for image in each.images):
             return None
     places = np.array([[image.at for image in each.images] for each in sums])
     stride = int(places[1, 0] - places[0, 0]) if len(sums) > 1 else depth
