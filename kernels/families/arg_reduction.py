@@ -25,16 +25,22 @@ class ArgAttrs:
     dtype: np.dtype[Any]
 
     def place(self, x: TensorSpec) -> int:
-        """Returns the axis counted from 0; raises ShapeError if x has no such axis, or it is empty."""
+        """Returns the axis counted from 0.
+
+        Raises:
+            ShapeError: if x has no such axis, or it is empty.
+        """
         rank = len(x.shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
         if not 0 <= axis < rank or not x.shape[axis]:
-            raise ShapeError(f"axis must be an axis of x that is not empty, but got {self.axis}, x {x}")
+            raise ShapeError(
+                f"axis must be an axis of x that has elements, but got {self.axis}, x {x}"
+            )
         return axis
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ArgAttrs:
-    (dtype,) = options.get("output_types", (np.dtype(np.int64),))
+    dtype = options.get("output_types", (np.dtype(np.int64),))[0]
     if dtype.kind != "i":
         raise ShapeError(f"the output must be integers, but got {dtype}")
     return ArgAttrs(number("axis", statics), dtype)

@@ -190,6 +190,19 @@ def test_an_operator_without_outputs_is_named(op: str, inputs: int) -> None:
         lower(net.graph(y), 1)
 
 
+def test_an_operator_with_too_many_outputs_is_named() -> None:
+    """Of a row that reads the type of its one output."""
+    net = Net()
+    y = net.dense(net.input(1, 4), 4)
+    first = net.add("ARG_MAX", (y, net.constant([1], np.int32)), (1,))
+    spec = TensorSpec((1,), np.dtype(np.int64))
+    net.tensors[first:] = [replace(net.tensors[first], spec=spec)] * 2
+    net.nodes[-1] = replace(net.nodes[-1], outputs=(first, first + 1))
+    rule = r"node 1 \(ARG_MAX\).*: must have 1 tensor \(y\), but got 2"
+    with pytest.raises(UnsupportedError, match=rule):
+        lower(net.graph(y), 1)
+
+
 def test_a_quantized_activation_is_refused_by_name() -> None:
     net = Net()
     x = net.input(1, 4)

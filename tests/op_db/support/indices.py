@@ -30,5 +30,5 @@ ARGUMENTS = (
     Sample("the batch", {"x": (3, 2)}, TO_INT32, ints(axis=0), mixes=True),
 )
 
-ARGUMENT_REFUSALS = (Refusal("an axis of x that is not empty", {"x": (2, 3)}, TO_INT32, ints(axis=2)),)
+ARGUMENT_REFUSALS = (Refusal("axis of x that has", {"x": (2, 3)}, TO_INT32, ints(axis=2)),)
 LARGE_ARGUMENT = Sample("large", {"x": (64, 64, 128)}, TO_INT32, ints(axis=2))
