@@ -1,5 +1,6 @@
 """Write the training of a model as a C program, for devices without Python."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,22 +12,32 @@ from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     hyper_parameter_options,
     interface_options,
+    last_operators_option,
+    loss_options,
     model_argument,
     selection_options,
     sequence_options,
-    training_options,
 )
 from odt.cli.options.training_run import model_of, trainer_arguments
 from odt.core.options.compile_options import COMPILE_OPTIONS
 from odt.core.options.model_options import ModelOptions
 from odt.core.options.schedule_options import SCHEDULE_OPTIONS
+from odt.core.options.training_options import RECIPE_OPTIONS
+
+HELP = {
+    "optimizer": "Optimizer, but not adafactor or adam8bit, which are not compiled.",
+    "learning_rate": "Learning rate. Must be given, unless a circle+ file states it.",
+}
+OPTIMIZER_OPTIONS = {n: replace(RECIPE_OPTIONS[n], help=text) for n, text in HELP.items()}
 
 
 @click.command(cls=Command)
 @model_argument
 @interface_options
 @sequence_options
-@training_options
+@loss_options
+@row_options(OPTIMIZER_OPTIONS)
+@last_operators_option
 @update_options
 @selection_options
 @hyper_parameter_options

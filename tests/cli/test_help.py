@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from odt.cli.main import main
 from odt.cli.options.sections import Command
+from odt.kernels.registry import OPTIMIZERS
 
 CONTEXT = click.Context(main)
 
@@ -93,6 +94,13 @@ def test_the_help_of_train_has_what_most_people_need() -> None:
     assert not {"--sparse", "--beta-1", "--qas"} & options_in(text)
     assert "Samsung ONE" not in text
     assert "Samsung ONE" in shown("train", "--help-all")
+
+
+def test_the_help_of_compile_names_the_optimizers_without_compiled_kernels() -> None:
+    refused = [name for name, rule in OPTIMIZERS.items() if rule.compiled is None]
+    text = " ".join(shown("compile", "--help").split())
+    assert f"Optimizer, but not {' or '.join(refused)}, " in text
+    assert "Learning rate. Must be given" in text
 
 
 def test_the_shell_completes_options_that_the_short_help_leaves_out() -> None:
