@@ -438,6 +438,8 @@ def write_exports(trainer: odt.Trainer, options: TrainOptions, lost: LostFileErr
     """
     exports = options.exports.paths
     folder = options.run.run_dir
+    float_weights = options.exports.float_weights
+    preprocessing = options.exports.preprocessing and not spelled_as_one()
     try:
         if lost:
             trainer.checkpoints.finish()
@@ -448,17 +450,17 @@ def write_exports(trainer: odt.Trainer, options: TrainOptions, lost: LostFileErr
             trainer.export(
                 path,
                 kind.rstrip("+"),
-                float_weights=options.exports.float_weights,
+                float_weights=float_weights,
                 training_info=kind == "circle+",
-                preprocessing=options.exports.preprocessing and not spelled_as_one(),
+                preprocessing=preprocessing,
             )
         written = [*exports.values()]
-        if folder and keeps_adapters(trainer.session, options.exports.float_weights):
+        if folder and keeps_adapters(trainer.session, float_weights):
             written.append(os.path.join(folder, "adapters.npz"))
             trainer.export_adapters(written[-1])
         elif folder:
             written.append(os.path.join(folder, f"model.{trainer.model.format}"))
-            trainer.export(written[-1], float_weights=options.exports.float_weights)
+            trainer.export(written[-1], float_weights=float_weights, preprocessing=preprocessing)
         if trainer.worse and written:
             click.echo(
                 f"Warning: {', '.join(written)}: the loss is higher than before training, as the "

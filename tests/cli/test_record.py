@@ -71,7 +71,9 @@ def test_the_former_name_of_a_step_is_read() -> None:
 
 
 def test_the_record_can_be_left_out_and_ones_spelling_leaves_it_out(photos: Path) -> None:
-    assert record_in(train(photos, "--no-preprocessing")) is None
+    run = photos / "run"
+    assert record_in(train(photos, "--no-preprocessing", "--run-dir", run)) is None
+    assert record_in(run / "model.tflite") is None
     ones = ("--load_input:raw", photos / "data/train.input.bin", "--batch_size", 4)
     assert record_in(train(photos, *ones)) is None
 
