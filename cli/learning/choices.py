@@ -230,7 +230,10 @@ def _open_table(
         source = _with_targets(path, table)
     if useless := table.leave_out[len(leave_out) :]:
         names = ", ".join(map(printable, useless))
-        show(f"note: {path}: columns that number the rows or hold free text are left out: {names}.")
+        show(
+            f"note: {path}: columns that number the rows or have many different words are left "
+            f"out: {names}."
+        )
     encoded = {"one-hot": table.one_hot, "date": table.dates, "leave-out": table.leave_out}
     options: Options = {name: list(names) for name, names in encoded.items() if names}
     if table.skip or np.isinf(rows).any():

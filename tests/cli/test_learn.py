@@ -107,7 +107,7 @@ def test_columns_that_number_the_rows_are_left_out_with_one_line(tmp_path: Path)
     assert result.exit_code == 0, result.output
     assert recipe(tmp_path / "out")["gen-datafile"]["leave-out"] == ["name", "row", "customer_id"]
     (line,) = [x for x in result.stderr.splitlines() if "number the rows" in x]
-    assert line.endswith("left out: name, row, customer_id.")
+    assert line.endswith(" or have many different words are left out: name, row, customer_id.")
 
 
 def test_counts_with_gaps_or_without_such_a_name_stay(tmp_path: Path) -> None:
