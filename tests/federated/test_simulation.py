@@ -82,6 +82,42 @@ def test_a_history_holds_losses_metrics_counts_and_bytes() -> None:
         assert used.evaluate(X[HELD], Y[HELD])["loss"] == history.of("val_loss")[-1]
 
 
+def test_a_metric_that_the_first_client_lacks_is_that_of_the_others() -> None:
+    partition = np.arange(180) % 2 + 1
+    partition[LABELS[:180] == 0] = 0  # client 0 has one class, on which AUC is undefined
+    with trainer(metrics=["auc"]) as used:
+        history = simulate(used, clients=3, partition=partition, rounds=0, client_validation=0.29)
+        logs = history.rounds[0].metrics
+    assert {"client_loss", "client_auc", "client_min_auc"} <= logs.keys()
+    assert logs["client_min_auc"] <= logs["client_auc"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_federation_leaves_nothing_but_tensors(fails: bool) -> None:
+    """After it, `fit` and steps compute what a new trainer computes with the same tensors."""
+
+    def losses(used: odt.Trainer) -> list[float]:
+        steps = [used.train_on_batch(X[:8], Y[:8])["loss"] for _ in range(2)]
+        history = used.fit(X[:64], Y[:64], epochs=3, patience=9)
+        return steps + history.history["loss"]
+
+    def stop(result: federated.Round) -> None:
+        if fails and result.round:
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"dropout": 0.5, "keep_best": True, "monitor": "loss"}
+    with trainer(**options) as used, trainer(**options) as new:
+        try:
+            federated.simulate(
+                used, X, Y, strategy="fedprox:mu=5", rounds=2, epochs=2, on_round=stop
+            )
+        except KeyboardInterrupt:
+            assert fails
+        federated.load_tensors(new, federated.tensors_of(used))
+        assert losses(used) == losses(new)
+        assert same(federated.tensors_of(used), federated.tensors_of(new))
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_learns(strategy: str) -> None:
     even = strategy in ("fedmedian", "trimmed_mean", "krum")  # outliers are what they leave out

@@ -1,7 +1,8 @@
 """Client: one participant's training and evaluation."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from odt.arguments import checked_arguments
 from odt.core.data.dataset import EpochOrder
 from odt.core.data.protocol import scales_of
 from odt.core.recipe.option_values import check_whole
+from odt.core.training.best_epoch import Best
+from odt.core.training.trainer import Trainer as CoreTrainer
 from odt.errors import OptionError, TrainingError
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Tensors, Update
@@ -23,7 +26,8 @@ class Client:
     order and in any process. Several clients of one process can share a trainer.
 
     Attributes:
-        trainer: trainer of the model; its weights are set before each use.
+        trainer: trainer of the model; its weights are set and its optimizer state reset before each
+            use; learning rate, seed and best epoch are restored after it.
         samples: numbers of the client's samples in its data.
         partition: number of the client among all.
     """
@@ -100,11 +104,11 @@ class Client:
         load_tensors(self.trainer, tensors)
         core = self.trainer.session.build(scales=scales_of(self._data.weights))
         seed = round_seed(self._seed, round, self.partition)
-        core.parameters.mask_seed = seed
-        self.trainer.learning_rate = core.info.learning_rate * rate_factor(round, self._rounds)
+        rate = core.info.learning_rate * rate_factor(round, self._rounds)
         order = EpochOrder(self.samples, shuffle=True, seed=seed, drop_last=False)
-        for epoch in core.train(self._data, order, epochs=self._epochs, drop_last=False):
-            logs = self.trainer.session.logs(epoch.training)
+        with _training_with(core, rate, seed):
+            for epoch in core.train(self._data, order, epochs=self._epochs, drop_last=False):
+                logs = self.trainer.session.logs(epoch.training)
         trained = tensors_of(self.trainer)
         for name, a in trained.items():
             if not np.isfinite(a).all():
@@ -126,6 +130,45 @@ class Client:
         load_tensors(self.trainer, tensors)
         result = self.trainer.evaluation.validate(self._data, self.samples, rest=True)
         return finite(self.trainer.session.logs(result))
+
+
+@contextmanager
+def _training_with(core: CoreTrainer, rate: float, seed: int) -> Iterator[None]:
+    """Sets learning rate and seed, and compares no epochs with those of `fit`; a `with` block.
+
+    Args:
+        core: trainer of the client.
+        rate: learning rate.
+        seed: seed of the masks of dropout, and of the rounding of integers.
+    """
+    parameters = core.parameters
+    optimizer = parameters.optimizer
+    assert optimizer is not None, "a trainer has one"
+    before = optimizer.learning_rate, parameters.mask_seed, core.best
+    optimizer.learning_rate, parameters.mask_seed = rate, seed
+    core.best = Best({}, core.best.monitor.name)
+    core.undo = None  # of an earlier `fit`; each makes its own
+    try:
+        yield
+    finally:
+        optimizer.learning_rate, parameters.mask_seed, core.best = before
+
+
+@contextmanager
+def proximal_term(trainer: Trainer, mu: float) -> Iterator[None]:
+    """Adds a proximal term to the loss of rounds that begin in a `with` block.
+
+    Args:
+        trainer: trainer of the clients.
+        mu: factor μ of the term; 0 for none.
+    """
+    parameters = trainer.session.build().parameters
+    before = parameters.proximal_mu
+    parameters.proximal_mu = mu
+    try:
+        yield
+    finally:
+        parameters.proximal_mu = before
 
 
 def _check_samples(samples: Sequence[int], count: int) -> None:

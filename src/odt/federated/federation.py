@@ -1,5 +1,6 @@
 """A simulated federation: a server and clients that share one trainer."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from odt.federated.update import Array, Tensors, Update
 from odt.text import quantity
 from odt.training.trainer import Trainer
 
-# Streams of random numbers that belong to no client, in place of its number in a seed.
+# Last numbers of seeds. Those of clients' rounds, (seed, round, k), end in the client's number.
 SAMPLING, OFFLINE, HOLD_OUT = 2**31 + 1, 2**31 + 2, 2**31 + 3
 
 
@@ -62,9 +63,8 @@ class Federation:
         labels = data.labels(trainer.session.samples.losses)
         parts = partition(settings.partition, data, labels, settings.clients, settings.seed, record)
         self.strategy = settings.new_strategy()
-        self.strategy.state = {}  # of a federation that the strategy was in before
-        core = trainer.session.build(scales=scales_of(data.weights))
-        core.parameters.proximal_mu = self.strategy.proximal_mu
+        self.strategy.state = {}  # an earlier federation may have left one
+        trainer.session.build(scales=scales_of(data.weights))
         self.tensors = tensors_of(trainer)
         self.residuals: list[Tensors] = [{} for _ in parts]
         self.rounds: list[Round] = []
@@ -91,7 +91,8 @@ class Federation:
 
     def _split(self, part: Array, k: int) -> tuple[Array, Array]:
         """Divides a client's samples into those for training and those held back."""
-        count = int(len(part) * self.settings.client_validation)
+        samples = len(part) * self.settings.client_validation
+        count = math.floor(samples + 1e-9)  # 0.29 · 100 is 28.999… in floats
         order = np.random.default_rng((self.settings.seed, k, HOLD_OUT)).permutation(part)
         return np.sort(order[count:]), np.sort(order[:count])
 
@@ -138,6 +139,7 @@ class Federation:
         Raises:
             TrainingError: if there are fewer updates than `min_clients`, or the new tensors cannot
                 be evaluated; the tensors are unchanged.
+            DataError: if a tensor is too large for the payload; the tensors are unchanged.
         """
         settings = self.settings
         number = self.number + 1
@@ -233,12 +235,13 @@ class Federation:
             result = trainer.evaluation.validate(self._validation_set, order, rest=True)
             logs |= finite(trainer.session.logs(result, "val_"))
         results = [c.evaluate(self.tensors) for c in self._held_back if c is not None]
-        names = results[0] if results else {}
-        for name in names:
+        for name in dict.fromkeys(name for metrics in results for name in metrics):
             values = [metrics[name] for metrics in results if name in metrics]
             logs[f"client_{name}"] = float(np.mean(values))
-            worst = f"client_max_{name}" if name == "loss" else f"client_min_{name}"
-            logs[worst] = max(values) if name == "loss" else min(values)
+            if name == "loss":
+                logs["client_max_loss"] = max(values)
+            else:
+                logs[f"client_min_{name}"] = min(values)
         return logs
 
     def history(self) -> History:

@@ -7,6 +7,7 @@ from typing import Any
 from odt.arguments import checked_arguments
 from odt.data.sources import recorded
 from odt.federated import federation_file
+from odt.federated.client import proximal_term
 from odt.federated.federation import Federation
 from odt.federated.history import History, Round, check_log, write_log
 from odt.federated.settings import Settings
@@ -87,7 +88,8 @@ def simulate(
 
     Raises:
         OptionError: if arguments contradict each other, the data or the checkpoint.
-        DataError: if the data does not match the model, or the log cannot be written.
+        DataError: if the data does not match the model, a tensor is too large for the payload, or
+            the log cannot be written.
         ModelError: if a checkpoint cannot be read or written.
         TrainingError: if a round has fewer updates than `min_clients`.
     """
@@ -117,10 +119,6 @@ def simulate(
     record = recorded(x)
     federation = Federation(trainer, trainer.session.open(x, y), settings, validation_set, record)
     trainer.record = record or trainer.record
-    if checkpoint is not None:
-        federation_file.resume(checkpoint, federation)
-    if on_begin is not None:
-        on_begin(federation)
 
     def report() -> None:
         if log is not None:
@@ -128,13 +126,18 @@ def simulate(
         if on_round is not None:
             on_round(federation.rounds[-1])
 
-    if not federation.rounds:
-        federation.begin()
-        report()
-    federation.load()
-    while federation.number < rounds and not trainer.stop_training:
-        federation.run_round()
-        if save_to is not None:
-            federation_file.save(save_to, federation)
-        report()
+    with proximal_term(trainer, federation.strategy.proximal_mu):
+        if checkpoint is not None:
+            federation_file.resume(checkpoint, federation)
+        if on_begin is not None:
+            on_begin(federation)
+        if not federation.rounds:
+            federation.begin()
+            report()
+        federation.load()
+        while federation.number < rounds and not trainer.stop_training:
+            federation.run_round()
+            if save_to is not None:
+                federation_file.save(save_to, federation)
+            report()
     return federation.history()

@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, Record
 from flwr.clientapp import ClientApp
 
 from odt.errors import OdtError
-from odt.federated.client import Client
+from odt.federated.client import Client, proximal_term
 from odt.federated.flower.record_keys import (
     ARRAYS,
     CONFIG,
@@ -81,9 +81,8 @@ def client_app(
         tensors = from_record(message.content.array_records[ARRAYS], SERVER)
         config = message.content.config_records[CONFIG]
         member = member_of(context)
-        core = member.trainer.session.build()
-        core.parameters.proximal_mu = float(cast(float, config.get(PROXIMAL, 0.0)))
-        update = member.train(tensors, int(cast(int, config[ROUND])))
+        with proximal_term(member.trainer, float(cast(float, config.get(PROXIMAL, 0.0)))):
+            update = member.train(tensors, int(cast(int, config[ROUND])))
         metrics = _metrics(update.samples, member.partition, update.metrics)
         content = RecordDict({ARRAYS: to_record(update.tensors), METRICS: metrics})
         return Message(content, reply_to=message)
