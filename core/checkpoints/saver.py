@@ -50,30 +50,29 @@ class Saver:
         self.path = path
         self.every = every
         self.properties = {**before.properties} if state_properties is None else state_properties
-        self._is_odt_format = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
         self._steps = order.steps(trainer.info.step_samples)
         self._reached = before.start(trainer.info.step_samples, self._steps)
         self._written: tuple[int, int] | None = None
         self._due = False
-        if new_properties and not self._is_odt_format:
+        if new_properties and path is not None and not path.endswith(OWN_SUFFIX):
             raise OptionError(
                 "properties",
                 "must be saved in odt's format",
                 path,
                 f"Give a name that ends in {OWN_SUFFIX}.",
             )
-        self.properties.update(new_properties)
-        if path is not None:
-            AtomicFile(path).discard()  # an error now, not after an epoch
+        if path is not None:  # an error now, not after an epoch
+            AtomicFile(path).discard()
             remove_leftovers(os.path.dirname(os.path.realpath(path)))
-            next(self._encoded())
+            next(self._encoded(path))
+        self.properties.update(new_properties)
 
     def step(self, epoch: int, number: int) -> None:
         """Writes a checkpoint if it is due; must be called after each step.
 
-        The one of an epoch's last step is due at the end of the epoch, when it has been validated.
+        A checkpoint of an epoch's last step is written by `epoch`, after the epoch's validation.
         """
         complete = number == self._steps
         self._reached = (epoch + 1, 0) if complete else (epoch, number)
@@ -85,7 +84,8 @@ class Saver:
         """Writes a checkpoint if it is due; must be called after each epoch.
 
         Args:
-            undone: number of the epoch if it was undone, which ends it before its last step too.
+            undone: number of the epoch if it was undone, and 0 otherwise. Its end is then reached,
+                even if a loss that is not finite ended it before its last step.
         """
         if undone:
             self._reached = (undone + 1, 0)
@@ -100,17 +100,12 @@ class Saver:
     def write(self) -> None:
         """Writes the current state."""
         if self.path is not None:
-            write_atomically(self.path, self._encoded())
+            self.write_to(self.path)
         self._written, self._due = self._reached, False
 
     def write_to(self, path: str) -> None:
         """Writes the current state to another file, in the format of its suffix."""
-        if path.endswith(OWN_SUFFIX):
-            write_atomically(path, checkpoint.encode(self.state()))
-        else:
-            write_atomically(
-                path, onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
-            )
+        write_atomically(path, self._encoded(path))
 
     def rescue(self, path: str) -> None:
         """Writes the current state to another file, in odt's format.
@@ -140,7 +135,8 @@ class Saver:
             trainer.graph, parameters, progress, self.properties, best, before
         )
 
-    def _encoded(self) -> Iterator[bytes | memoryview]:
-        if self._is_odt_format:
+    def _encoded(self, path: str) -> Iterator[bytes | memoryview]:
+        """Returns the bytes of the current state, in the format of the path's suffix."""
+        if path.endswith(OWN_SUFFIX):
             return checkpoint.encode(self.state())
         return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)

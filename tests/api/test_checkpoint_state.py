@@ -328,6 +328,13 @@ def test_properties_stay_with_the_trainer(model: Path, tmp_path: Path) -> None:
         assert dict(t.state.properties) == {"a": -(2**63)}
 
 
+def test_properties_of_a_refused_fit_are_not_kept(model: Path, tmp_path: Path) -> None:
+    with trainer(model) as t:
+        with pytest.raises(odt.ModelError, match="Make its folder first"):
+            t.fit(X, Y, properties={"a": 1}, save_to=tmp_path / "none" / "s.odt")
+        assert not t.state.properties
+
+
 def test_collections_print(model: Path) -> None:
     with trainer(model, trainable=odt.last(2)) as t:
         t.state.properties["round"] = 1
