@@ -343,9 +343,10 @@ def open_samples(trainer: odt.Trainer, options: TrainOptions) -> TrainingData:
         shuffle = checkpoint.progress.shuffle if checkpoint else not spelled_as_one()
         fit = replace(fit, shuffle=shuffle)
     _refuse_uncompared(trainer, options, validated=bool(fit.validation_split or validation_set))
-    has_dropout = bool(session.recipe.info.dropout)
+    info = session.recipe.info
     augment = fit.augment or session.resume.progress.augment
-    uses_seed = fit.shuffle or fit.validation_split or augment or has_dropout
+    is_random = bool(info.dropout or info.qas)
+    uses_seed = fit.shuffle or fit.validation_split or augment or is_random
     is_used = uses_seed or options.rate_test.find_rate
     refuse_alone("--seed", fit.seed is not None, "--shuffle or --dropout", is_used)
     if spelled_as_one():

@@ -64,7 +64,7 @@ class FitOptions:
         None,
         Whole(0),
         DATA,
-        "Random seed of `shuffle=` and of the validation split.",
+        "Random seed of `shuffle=`, `stratify=`, `qas=`, `augment=` and `dropout=`.",
         stored=CHECKPOINT,
         shown_default="0",
         common=True,
@@ -73,7 +73,8 @@ class FitOptions:
         None,
         Switch(off=True),
         DATA,
-        "Drop the last batch if it is smaller than `batch_size=`; by default it is used.",
+        "Drop the last batch if it is smaller than `batch_size=`. Off by default; on for command "
+        "lines in ONE's spelling.",
         stored=CHECKPOINT,
     )
     augment: Any = option(
@@ -135,7 +136,8 @@ class FitOptions:
         Switch(off=True),
         VALIDATION,
         "Stratified split: draw the validation samples at random from each class, by `seed=`. "
-        "Without it, or if the targets are not classes, the last samples are used. On by default.",
+        "Without it, or if the targets are not classes, the last samples are used. On by default; "
+        "off for command lines in ONE's spelling.",
         stored=CHECKPOINT,
     )
     patience: int | None = option(

@@ -82,6 +82,17 @@ def test_an_option_that_does_nothing_alone_is_refused(
     assert result.stderr == f"Error: {option}: must come with {other}, but got it alone\n"
 
 
+def test_a_seed_is_used_by_the_rounding_of_integers(tmp_path: Path) -> None:
+    x = np.zeros((4, 32, 32, 3), np.int8)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", np.eye(10, dtype=np.float32)[:4])
+    data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy")
+    options = ("--qas", "--optimizer", "sgd", "--no-shuffle", "--seed", "1", "--epochs", "0")
+    line = ("train", MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite", *data, *options)
+    result = CliRunner().invoke(main, [*map(str, line)])
+    assert result.exit_code == 0, result.output
+
+
 def test_a_checkpoint_with_all_epochs_completed_gives_a_message(tmp_path: Path) -> None:
     state = tmp_path / "state.odt"
     train("--export-checkpoint", state, "--epochs", 3)
