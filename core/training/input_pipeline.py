@@ -33,6 +33,8 @@ class InputPipeline(Closing):
 
     Attributes:
         waited: seconds in which steps waited for a batch.
+        weights: weights of the samples, by position in the order of the epoch that was begun last,
+            not by sample number; None for none.
 
     Args:
         data: source of the samples.
@@ -74,7 +76,7 @@ class InputPipeline(Closing):
         self._mixups = [a for a in augmentations if isinstance(a, Mixup)]
         squeezed = [_without_ones(*s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
         self._index = _input_for(augmentations, squeezed)
-        self._shape, self._dtype = squeezed[self._index], inputs[self._index].dtype
+        self._shape = squeezed[self._index]
         if self._mixups:
             _check_floats((*inputs, *targets))
         self._facts = statistics(data, samples, inputs, self._index, self._shape)
@@ -126,7 +128,7 @@ class InputPipeline(Closing):
             np.copyto(out, prepared[row : row + len(samples)].reshape(out.shape, copy=False))
 
     def _advance(self, number: int) -> None:
-        """Waits for a batch, and begins to prepare another one in the memory of the last."""
+        """Waits for a batch, and begins to prepare another one in the memory of the one before."""
         start = time.perf_counter()
         self._pending.popleft().result()
         self.waited += time.perf_counter() - start

@@ -21,7 +21,7 @@ def merged_axes(source: Array, target: Array) -> list[tuple[int, int, int]]:
     """Returns (size, stride in the source, stride in the target) of the axes, in elements.
 
     Axes of length 1 are removed, and neighboring axes of the target that are neighbors in the
-    source are merged.
+    source are merged. The axes are in the order of falling strides in the target.
     """
     merged: list[tuple[int, int, int]] = []
     strides = ((s // 4, t // 4) for s, t in zip(source.strides, target.strides, strict=True))
@@ -37,13 +37,16 @@ def merged_axes(source: Array, target: Array) -> list[tuple[int, int, int]]:
 def copy_shape(source: Array, target: Array) -> TransposeShape | None:
     """Returns the struct of a copy, or None if too many axes remain."""
     outer = merged_axes(source, target)
+    # Lines are along the contiguous axis of the target: `length` elements, `x_stride` apart in the
+    # source. Without such an axis, they are single elements.
     length, x_stride = 1, 1
     if outer and outer[-1][2] == 1:
         length, x_stride, _ = outer.pop()
     if not outer and length >= LINES**2 and length % LINES == 0:
         length //= LINES
         outer.append((LINES, length * x_stride, length))
-    # Lines are along the axis that is contiguous in the source (a transpose), else along the last.
+    # The axis that counts the lines is the one that is contiguous in the source (a transpose), else
+    # the last.
     inner = -1
     if x_stride != 1:
         inner = next((k for k, (_, x, _) in enumerate(outer) if x == 1), -1)
