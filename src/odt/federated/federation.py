@@ -1,6 +1,5 @@
 """A simulated federation: a server and clients that share one trainer."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from odt.federated.history import History, Round
 from odt.federated.partitions import partition
 from odt.federated.payloads import broadcast, decode, encode, nbytes_of, received
 from odt.federated.settings import Settings
+from odt.federated.strategies.strategy import whole_share
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Array, Tensors, Update
 from odt.text import quantity
@@ -91,8 +91,7 @@ class Federation:
 
     def _split(self, part: Array, k: int) -> tuple[Array, Array]:
         """Divides a client's samples into those for training and those held back."""
-        samples = len(part) * self.settings.client_validation
-        count = math.floor(samples + 1e-9)  # 0.29 · 100 is 28.999… in floats
+        count = whole_share(self.settings.client_validation, len(part))
         order = np.random.default_rng((self.settings.seed, k, HOLD_OUT)).permutation(part)
         return np.sort(order[count:]), np.sort(order[:count])
 

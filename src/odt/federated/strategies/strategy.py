@@ -1,4 +1,4 @@
-"""Base class of strategies, and the weighted means that several share."""
+"""Base class of strategies, and the arithmetic that several share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -55,6 +55,11 @@ def check_number(name: str, value: float, least: float, *, below: float = math.i
         limit = "" if below == math.inf else f" and below {below:g}"
         raise OptionError("strategy", f"`{name}` must be at least {least:g}{limit}", value)
     return float(plain(value))
+
+
+def whole_share(fraction: float, count: int) -> int:
+    """Returns ⌊fraction · count⌋ of exact numbers."""
+    return math.floor(fraction * count + 1e-9)  # 0.29 · 100 is 28.999… in floats
 
 
 def weighted_mean(updates: Sequence[Update]) -> Tensors:

@@ -4,13 +4,12 @@ It is computed for each value of each tensor; the numbers of samples do not coun
 al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates (2018).
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from odt.arguments import checked_arguments
-from odt.federated.strategies.strategy import Strategy, check_number
+from odt.federated.strategies.strategy import Strategy, check_number, whole_share
 from odt.federated.update import Tensors, Update
 
 
@@ -31,7 +30,7 @@ class TrimmedMean(Strategy):
 
     def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
         """Returns the mean of the values that are left."""
-        cut = math.floor(self.beta * len(updates) + 1e-9)  # 0.29 · 100 is 28.999… in floats
+        cut = whole_share(self.beta, len(updates))
         new: Tensors = {}
         for name, w in tensors.items():
             values = np.sort(np.stack([u.tensors[name] for u in updates]), axis=0)
