@@ -43,31 +43,36 @@ systems are installed from wheels. The figures in the table and the chart are of
 
 ![Step time and memory of odt, over the best peer](benchmarks.png)
 
-The chart has all pairs; below 1, odt is faster or takes less memory. Networks named *shipped* are
-files of other projects, which PyTorch and ONNX Runtime do not read.
+The chart has all pairs. A point below 1 means that odt is faster or takes less memory than the best
+peer. Networks named *shipped* are files of other projects, which PyTorch and ONNX Runtime do not
+read.
 
-[benchmarks.json](benchmarks.json) has every figure: step time, peak memory and time to the first
-loss of each system, also of odt with other kernels, within a memory budget, with cached frozen
-layers and with products in bfloat16. It also has the multiplications of a forward pass, start-up,
-installed size, scaling with batch, width and depth, and the ratios to the fastest peer on other
-processors.
+[benchmarks.json](benchmarks.json) has every figure:
+
+- step time, peak memory and time to the first loss of each system
+- the same figures of odt with other kernels, within a memory budget, with cached frozen layers, and
+  with products in bfloat16
+- the multiplications of a forward pass, start-up, installed size, and scaling with batch, width and
+  depth
+- the ratios to the fastest peer on other processors
 
 ## How it is measured
 
-- PyTorch uses fused Adam; *compiled* includes channels-last images. *{narrow}* computes in
-  bfloat16 by autocast, and is not a peer in comparisons. *LiteRT, forward* is a forward pass
-  alone.
-- Processes take turns, odt first and last. Each figure is the median over the processes of a
-  system, and each process gives the median of its steps.
-- A run is disturbed if other processes used {others} cores or more, or if a busy host slowed matrix
-  products before or after the run to less than {speed} of the best rate. Disturbed runs are left
-  out if others exist; `*` marks figures of disturbed runs alone.
-- Memory is the peak of resident memory, less that of a process with Python, NumPy and a batch,
-  in MB of 2²⁰ bytes. The time to the first loss includes imports, reading the model, planning
-  and one step.
-- odt, onert and LiteRT pad layers of stride 2 as in TFLite; PyTorch and ONNX Runtime pad both
-  sides equally. The amount of arithmetic is the same, but the loss differs. The first losses of
-  systems with the same padding agree to {same}{exceptions}
+- **Systems.** PyTorch uses fused Adam. *PyTorch, compiled* stores images with channels last, too.
+  *{narrow}* computes in bfloat16 by autocast, and is not compared with odt.
+  *LiteRT, forward* is a forward pass alone.
+- **Order.** Processes of all systems take turns, odt first and last. A process gives the median of
+  its steps. Each figure is the median over the processes of a system.
+- **Disturbed runs.** A run is disturbed if other processes used {others} cores or more. It is also
+  disturbed if a busy host slowed matrix products before or after the run to less than {speed} of
+  the best rate. Disturbed runs are left out if a system has other runs. `*` marks figures from
+  disturbed runs.
+- **Memory** is the peak of resident memory, less that of a process with Python, NumPy and a batch,
+  in MB of 2²⁰ bytes.
+- **Time to the first loss** includes imports, reading the model, planning and one step.
+- **Padding.** odt, onert and LiteRT pad layers of stride 2 as in TFLite. PyTorch and ONNX Runtime
+  pad both sides equally. The amount of arithmetic is the same, but the loss differs. The first
+  losses of systems with the same padding agree to {same}{exceptions}
 """
 
 
