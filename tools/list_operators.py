@@ -15,31 +15,39 @@ from odt.kernels.rows.opdef import Kernel, OpDef, never
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators
 
-The table lists the operators that odt computes, with their gradients. `tools/list_operators.py`
-generates it from the rows in `kernels/ops` and `kernels/custom`.
+The table lists the operators of TFLite and Circle files that odt computes, with their gradients.
+[ONNX files](onnx.md#supported-nodes) lists the nodes of ONNX files. To see whether odt can train a
+file, run `odt check`. `tools/list_operators.py` generates the table from the rows in `kernels/ops`
+and `kernels/custom`.
 
 In the table, y is the output, and the other letters are inputs or options; `xs*` is a list of
-inputs. dx is the gradient of the loss with respect to x, and dy that with respect to y. *The
-schema* is that of TFLite.
+inputs. dx is the gradient of the loss with respect to x, and dy the gradient with respect to y.
+*The schema* is the schema of TFLite.
 
-- *Gradient by* lists the inputs for which odt computes a gradient. An operator without one can be
-  part of a model, but no gradient passes through it.
-- An input that *must be constant* is read once, before training: it is a constant in the file, or
+- *Gradient by* lists the inputs for which odt computes a gradient, and *no gradient by* lists other
+  inputs. If an operator has no gradient at all, it can be part of a model, but no gradient
+  passes through it.
+- An input that *must be constant* is read once, before training. It is a constant in the file, or
   is computed from shapes.
 - `CUSTOM:` precedes the code of a custom operator. Its options are exported as they are.
+
+Some operators need further explanation:
+
 - A fused activation becomes a separate operator in training, except in recurrent operators.
-  Exported files keep it fused, except a TANH: LiteRT leaves it out of ADD, DIV, CONV_2D and
-  MAX_POOL_2D silently.
-- The state of recurrent operators (h and c) is zero before each run, in training and inference.
-  LiteRT keeps the state until the variables are reset.
-- SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. Models
-  with them are unrolled over time steps ([Train a wake word](wake-words.md#train-a-wake-word)).
-  An SVDF is computed as FULLY_CONNECTED and DEPTHWISE_CONV_2D; a quantized one must have rank 1.
-- QUANTIZE, DEQUANTIZE and DENSIFY have no row in the table: they convert values, and gradients pass
+  Exported files keep it fused. The exception is TANH, because LiteRT silently leaves a fused TANH
+  out of ADD, DIV, CONV_2D and MAX_POOL_2D.
+- The state of recurrent operators (h and c) is zero before each run, both in training and in
+  inference. LiteRT, in contrast, keeps the state until the variables are reset.
+- SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. odt
+  unrolls models with these operators over time steps ([Train a wake
+  word](wake-words.md#train-a-wake-word)). An SVDF is computed as FULLY_CONNECTED and
+  DEPTHWISE_CONV_2D; a quantized SVDF must have rank 1.
+- QUANTIZE, DEQUANTIZE and DENSIFY have no row in the table. They convert values, and gradients pass
   through them.
 - WHILE, IF, CALL and STABLEHLO_COMPOSITE have no row either: odt replaces them by the operators of
-  their subgraphs ([Control flow](existing-models.md#control-flow)), and some [operators of
-  TensorFlow](existing-models.md#operators-of-tensorflow) by operators of the table.
+  their subgraphs ([Control flow](existing-models.md#control-flow)). Some
+  [operators of TensorFlow](existing-models.md#operators-of-tensorflow) are replaced in the same
+  way by operators of the table.
 
 | operator | definition | gradient by | no gradient by | must be constant | source |
 | --- | --- | --- | --- | --- | --- |
@@ -62,12 +70,15 @@ def _compiled(rows: Sequence[OpDef]) -> str:
         if names and row.name not in without:
             partly.append(f"{row.name} by {', '.join(names)}")
     text = (
-        "[Programs in C](compile.md) have compiled kernels only. These compute float32; those of "
-        "comparisons, casts, selections, sums, products, minima and maxima also compute integers. "
-        f"Operators without a compiled kernel: {', '.join(without)}. Gradients without one: "
-        f"{'; '.join(partly)}."
+        "[Programs in C](compile.md) contain compiled kernels only. Compiled kernels compute "
+        "float32; those of comparisons, casts, selections, sums, products, minima and maxima also "
+        "compute integers. These operators and gradients have no compiled kernel:"
     )
-    return "\n".join(textwrap.wrap(text, 100, break_long_words=False)) + "\n"
+    wrap = textwrap.TextWrapper(100, break_long_words=False)
+    items = textwrap.TextWrapper(100, subsequent_indent="  ", break_long_words=False)
+    operators = items.fill("- operators: " + ", ".join(without))
+    gradients = items.fill("- gradients: " + "; ".join(partly))
+    return f"{wrap.fill(text)}\n\n{operators}\n{gradients}\n"
 
 
 def _line(row: OpDef) -> str:
