@@ -91,7 +91,7 @@ def add(u: Use) -> int:
 
 def _takes_bias(u: Use, layer: Node, bias: int) -> bool:
     """Whether a constant can be the bias of a dense layer that nothing else reads."""
-    (y,) = layer.outputs
+    y = layer.outputs[0]
     if layer.op != "FULLY_CONNECTED" or layer.inputs[2] != ABSENT or y in u.b.graph.outputs:
         return False
     shape, y_shape = u.b.shape(bias), u.b.shape(y)

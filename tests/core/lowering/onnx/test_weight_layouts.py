@@ -77,7 +77,7 @@ def volumes() -> OnnxFile:
 
 
 def sequences() -> OnnxFile:
-    """Convolutions along one axis, with a shuffle of channels, a split and padding between."""
+    """Convolutions along one axis, a shuffle of channels, a split as in YOLOv8, and padding."""
     file = network((4, 9), (4, 9), w0=real(4, 4, 3), w1=real(2, 2, 3))
     file.constants({"p": np.array([0, 1, 1, 0, 1, 1]), "halves": np.array([2, 2])})
     file.constants({"two": np.array([0, 2, 2, 9]), "back": np.array([0, 4, 9])})
@@ -87,7 +87,8 @@ def sequences() -> OnnxFile:
     file.add("Reshape", "h2", "back", outputs=["h3"])
     file.add("Split", "h3", "halves", outputs=["a", "b"], axis=1)
     file.add("Conv", "a", "w1", outputs=["h4"], pads=(1, 1))
-    file.add("Concat", "h4", "b", outputs=["h5"], axis=1)
+    file.add("Add", "a", "h4", outputs=["sum"])
+    file.add("Concat", "sum", "b", outputs=["h5"], axis=1)
     file.add("Pad", "h5", "p", outputs=["h6"], mode="reflect")
     file.add("Conv", "h6", "w0")
     return file
