@@ -10,6 +10,7 @@ from odt.kernels.rows.opdef import Array
 
 LEAST = 4  # points of a sinusoid that are compared
 FEW = 8  # about as many columns are compared first, which rules out most arrays without memory
+FIRST = 64  # points of a sinusoid that are compared first
 EXACT, ROUNDED = 2e-3, 0.04  # tolerances, as a fraction of the largest value
 SLOW = 1.995  # 2 cos ω of the slowest sinusoid that is told from a straight line
 MIN_BANDS = 4  # rows of a bank of filters
@@ -29,29 +30,41 @@ def is_sinusoidal(values: Array, tolerance: float = EXACT) -> bool:
     if len(shape) < 2 or not values.size:
         return False
     array = values.reshape(shape)
-    lines = (np.moveaxis(array, k, 0).reshape(n, -1) for k, n in enumerate(shape) if n >= LEAST)
-    return any(_are_sinusoids(each, tolerance) for each in lines)
-
-
-def _are_sinusoids(lines: Array, tolerance: float) -> bool:
-    """Whether all columns are sinusoids, constants included, and two of them vary fast enough."""
-    few = lines[:, :: max(lines.shape[1] // FEW, 1)]
-    return _fit(few, tolerance) and _fit(lines, tolerance)
-
-
-def _fit(lines: Array, tolerance: float) -> bool:
-    """Fits 2 cos ω to each column; whether all obey the equation, and two vary fast enough."""
-    lines = lines.astype(np.float64)
-    largest = np.abs(lines).max()
+    largest = max(float(array.max()), -float(array.min()))
     if not np.isfinite(largest) or not largest:
         return False
-    sums, middle = lines[2:] + lines[:-2], lines[1:-1]
-    powers = np.maximum((middle**2).sum(0), np.finfo(np.float64).tiny)
-    factors = np.clip((sums * middle).sum(0) / powers, -2, 2)
-    if np.abs(sums - factors * middle).max() > tolerance * largest:
+    axes = (np.moveaxis(array, k, 0) for k, n in enumerate(shape) if n >= LEAST)
+    return any(_are_sinusoids(lines, largest, tolerance) for lines in axes)
+
+
+def _are_sinusoids(lines: Array, largest: float, tolerance: float) -> bool:
+    """Whether all lines along axis 0 are sinusoids, constants included, and two vary fast enough.
+
+    The first points of a few lines, which may deviate more, are compared without a copy of all.
+    """
+    columns = lines[:FIRST].reshape(min(len(lines), FIRST), -1)
+    few = columns[:, :: max(columns.shape[1] // FEW, 1)].astype(np.float64)
+    if _deviation(few, _factors(few)) > 4 * tolerance * largest:
         return False
-    varies = np.ptp(lines, axis=0) > 10 * tolerance * largest
+    columns = lines.reshape(len(lines), -1).astype(np.float64)
+    factors = _factors(columns)
+    if _deviation(columns, factors) > tolerance * largest:
+        return False
+    varies = np.ptp(columns, axis=0) > 10 * tolerance * largest
     return int((varies & (factors < SLOW)).sum()) > 1
+
+
+def _factors(columns: Array) -> Array:
+    """Fits 2 cos ω to each column."""
+    middle = columns[1:-1]
+    powers = np.maximum((middle**2).sum(0), np.finfo(np.float64).tiny)
+    factors: Array = np.clip(((columns[2:] + columns[:-2]) * middle).sum(0) / powers, -2, 2)
+    return factors
+
+
+def _deviation(columns: Array, factors: Array) -> float:
+    """Returns the largest deviation of columns from the equation with their factors."""
+    return float(np.abs(columns[2:] + columns[:-2] - factors * columns[1:-1]).max())
 
 
 def are_quadratures(a: Array, b: Array, tolerance: float = EXACT) -> bool:

@@ -4,6 +4,7 @@ Each network says by hand which of its constants are weights. Real weights at th
 as a bias of zeros in a new network, are among them.
 """
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -496,6 +497,23 @@ def test_sinusoids_are_recognized_along_each_axis(axis: int) -> None:
     assert is_sinusoidal(table)
     assert is_sinusoidal(table.astype(np.float16).astype(np.float32))
     assert not is_sinusoidal(table + RNG.normal(0, 0.02, table.shape))
+
+
+def test_a_long_sinusoid_is_recognized_from_its_start_to_its_end() -> None:
+    table = np.sin(np.arange(500)[:, None] * np.array([0.01, 0.7, 1.1]))
+    assert is_sinusoidal(table)
+    table[400] = -table[400]
+    assert not is_sinusoidal(table)
+
+
+def test_a_table_is_compared_with_sinusoids_without_a_copy() -> None:
+    table = RNG.normal(size=(80_000, 4)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        assert not is_sinusoidal(table)
+        assert tracemalloc.get_traced_memory()[1] < table.nbytes / 10
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
