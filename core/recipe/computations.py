@@ -122,7 +122,7 @@ def with_weights_as_integers(lowered: LoweredModel, info: TrainingInfo) -> Lower
     """
     if lowered.adapted is not None:
         return lowered
-    trained = trained_tensors(lowered.graphs, info)
+    trained = set(trained_tensors(lowered.graphs, info))
     return _with_data(lowered, {i: s for i, s in _sole_weights(lowered) if i in trained})
 
 

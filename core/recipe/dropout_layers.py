@@ -31,7 +31,7 @@ def choose_dropout(
     if not rates:
         return info
     check_option(RESOLVED_OPTIONS["dropout"], rates)
-    lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
+    lowered, trained = graphs.at_file_batch, set(trained_tensors(graphs, info))
     dense = [n for n in lowered.nodes if n.op == "FULLY_CONNECTED"]
     layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
     all_names = weight_names(graphs)

@@ -305,7 +305,7 @@ def _with_selection(graphs: LoweredGraphs, info: TrainingInfo, request: Request)
 def _check_blocks(graphs: LoweredGraphs, info: TrainingInfo) -> None:
     """Raises UnsupportedError if weights in blocks of GGML are among those that train."""
     graph = graphs.at_file_batch
-    trained = trained_tensors(graphs, info)
+    trained = set(trained_tensors(graphs, info))
     for node in graph.nodes:
         for i in node.inputs:
             if i in trained and graph.tensors[i].is_in_blocks:

@@ -123,7 +123,7 @@ def choose_channels(
     """
     if not fractions:
         return info
-    lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
+    lowered, trained = graphs.at_file_batch, set(trained_tensors(graphs, info))
     check_option(RESOLVED_OPTIONS["sparse"], fractions)
     filter_weights = filters(lowered)
     names = {
@@ -159,7 +159,7 @@ def choose_rates(
     if not factors:
         return info
     check_option(RESOLVED_OPTIONS["learning_rate_of"], factors)
-    trained = trained_tensors(graphs, info)
+    trained = set(trained_tensors(graphs, info))
     names = {i: each for i, each in weight_names(graphs).items() if i in trained}
     check_patterns({"learning_rate_of": [pattern for pattern, _ in factors]}, names)
     factor_of_weight: dict[int, float] = {}
