@@ -32,10 +32,12 @@ def quick_imports() -> Iterator[None]:
     all objects count as old: later collections visit them, but rarely.
     """
     before = len(sys.modules)
+    enabled = gc.isenabled()
     with paused_collector():
         yield
-    # What the user froze stays frozen. Not after every pause: to count takes a visit of each.
-    new = len(sys.modules) > before and gc.isenabled()
-    if new and gc.get_freeze_count() < FROZEN_BY_PYTHON:
-        gc.freeze()
-        gc.unfreeze()  # into the oldest generation
+        # Before the pause ends, or the first object after it would start a collection. What the
+        # user froze stays frozen. Not after every pause: to count takes a visit of each.
+        new = len(sys.modules) > before and enabled
+        if new and gc.get_freeze_count() < FROZEN_BY_PYTHON:
+            gc.freeze()
+            gc.unfreeze()  # into the oldest generation

@@ -59,6 +59,23 @@ def test_imports_are_old_and_what_the_user_froze_stays_frozen(
         gc.unfreeze()
 
 
+def test_no_collection_follows_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    collections: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        with quick_imports():
+            made = [[k] for k in range(3 * gc.get_threshold()[0])]
+            monkeypatch.setitem(sys.modules, "a_new_module", gc)
+    finally:
+        gc.callbacks.remove(note)
+    assert made
+    assert not collections
+
+
 def test_cycles_of_a_loop_of_plans_are_collected() -> None:
     class Cycle:
         pass
