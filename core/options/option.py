@@ -5,10 +5,10 @@ and of checkpoints, the settings of federations and the line in docs/reference.m
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any, Literal, TypeAlias
 
-from odt.dataclass import dataclass
+from odt.dataclass import dataclass, replace
 
 # Groups of options, which are the sections of the help.
 DATA = "Data"

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import Enum
 from typing import Any, TypeAlias
 
-from odt.dataclass import dataclass
+from odt.dataclass import dataclass, replace
 from odt.kernels.rows.opdef import Attrs, Specs, TensorSpec
 from odt.kernels.rows.scalars import is_number
 

@@ -1,19 +1,19 @@
 """A `@dataclass(frozen=True, slots=True)` that takes a tenth of the time of the standard one.
 
 The standard decorator writes eight methods for each class and compiles them: 0.3 ms a class, which
-was half the time of `import odt`. Here all classes share the methods, which read the list of
-fields; everything else is the standard decorator's. Type checkers see the standard one. An instance
-takes up to 1.5 µs more, so that a class of which many instances are made gets an `__init__` of its
-own: a plan of 2,000 layers has 100,000 instances.
+was half the time of `import odt`. Here all classes share the methods, which read the names of
+fields; everything else is the standard decorator's, which few classes need to run. Type checkers
+see the standard one. An instance takes up to 1.5 µs more, so that a class of which many instances
+are made gets an `__init__` of its own: a plan of 2,000 layers has 100,000 instances.
 """
 
 from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
 from dataclasses import dataclass as standard
 from dataclasses import replace as standard_replace
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, get_annotations
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass", "replace"]
 
@@ -120,6 +120,19 @@ def _setstate(self: Any, state: dict[str, Any]) -> None:
         _set(self, name, value)
 
 
+def _replace(obj: Any, /, **changes: Any) -> Any:
+    """Does what the standard `replace` does, in two thirds of the time."""
+    cls = type(obj)
+    members = vars(cls)
+    is_usual = members.get("_positional") is not None and members["_arguments"] is not None
+    if not is_usual or not cls._parameters >= changes.keys():
+        return standard_replace(obj, **changes)
+    values = [*cls._arguments(obj)]
+    for name, value in changes.items():
+        values[cls._places[name]] = value
+    return cls(*values)
+
+
 class _Factory:
     """A default value that is made for each instance."""
 
@@ -152,6 +165,7 @@ METHODS = {
     "__delattr__": _delattr,
     "__getstate__": _getstate,  # for copies and pickles
     "__setstate__": _setstate,
+    "__replace__": _replace,  # for copies from Python 3.13 on
     "__signature__": _SignatureOf(),
 }
 
@@ -161,28 +175,75 @@ def _getter(names: list[str]) -> "attrgetter[Any]":
     return attrgetter(*names or ["__class__"])
 
 
+class _WhenRead:
+    """What the standard decorator leaves in a class: few classes need it, and half of their time.
+
+    The standard decorator runs on a class of the same fields.
+    """
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, cls: Any) -> Any:
+        owner = next(each for each in cls.__mro__ if vars(each).get(self.name) is self)
+        kept = {"__doc__": "", "__module__": owner.__module__, **owner._defaults}
+        namespace = {"__annotations__": get_annotations(owner), **kept}
+        like: Any = type(owner.__name__, (), namespace)
+        standard(init=False, repr=False, eq=False)(like)
+        setattr(owner, self.name, getattr(like, self.name))
+        return getattr(owner, self.name)
+
+
+def _is_plain(cls: Any) -> bool:
+    """Returns whether the fields of a class are its annotations, with usual defaults or without."""
+    annotations = get_annotations(cls)
+    defaults = [vars(cls)[name] for name in annotations if name in vars(cls)]
+    return (
+        cls.__bases__ == (object,)
+        and not any(isinstance(value, Field) or value.__hash__ is None for value in defaults)
+        and not any(getattr(kind, "__origin__", 0) is ClassVar for kind in annotations.values())
+    )
+
+
 def _with_slots(cls: Any) -> Any:
-    """Returns a standard dataclass again, with slots and the shared methods.
+    """Returns a class again, with slots and the shared methods.
 
     The standard `slots=True` makes the class again, too. Methods that the new class begins with
     cost nothing; to set them later takes 10 µs.
     """
-    members = fields(cls)
-    factories = {f.name: f.default_factory for f in members if f.default_factory is not MISSING}
-    without_default = [f for f in members if f.init and f.default is MISSING]
-    parameters = {f.name: None for f in members if f.init}.keys()
-    by_position = cls.__match_args__ == (*parameters,)
-    compared = [f.name for f in members if f.compare]
-    hashed = [f.name for f in members if (f.compare if f.hash is None else f.hash)]
+    factories: dict[str, Any] = {}
+    if _is_plain(cls):
+        names = parameters = compared = hashed = [*get_annotations(cls)]
+        defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        left = {
+            "__match_args__": (*names,),
+            "__dataclass_fields__": _WhenRead(),
+            "__dataclass_params__": _WhenRead(),
+        }
+    else:
+        # Subclasses of a standard frozen dataclass are frozen in the standard way.
+        bases: Any = filter(is_dataclass, cls.__mro__[1:])
+        inherits_frozen = any(base.__dataclass_params__.frozen for base in bases)
+        standard(init=False, repr=False, eq=False, frozen=inherits_frozen)(cls)
+        members = fields(cls)
+        names = [f.name for f in members]
+        parameters = [f.name for f in members if f.init]
+        compared = [f.name for f in members if f.compare]
+        hashed = [f.name for f in members if (f.compare if f.hash is None else f.hash)]
+        defaults = {f.name: f.default for f in members if f.default is not MISSING}
+        factories = {f.name: f.default_factory for f in members if f.default_factory is not MISSING}
+        left = {"__match_args__": cls.__match_args__}
+    by_position = left["__match_args__"] == (*parameters,)
+    places = {name: place for place, name in enumerate(parameters)}
     inherited = {n for base in cls.__mro__[1:] for n in getattr(base, "__slots__", ())}
     own = {
-        "_parameters": parameters,
+        "_parameters": places.keys(),
         "_positional": len(parameters) if by_position else None,
-        "_places": {name: place for place, name in enumerate(parameters)},
+        "_places": places,
         # Parameters that a call may leave out have their default; factories are called elsewhere.
-        "_required": len(parameters) if factories else len(without_default),
-        "_defaults_in_order": tuple(f.default for f in members if f.init),
-        "_defaults": {f.name: f.default for f in members if f.default is not MISSING},
+        "_required": len([n for n in parameters if factories or n not in defaults]),
+        "_defaults_in_order": tuple(defaults.get(name, MISSING) for name in parameters),
+        "_defaults": defaults,
         "_factories": factories,
         "_early": repeat(True, MANY),
         "_arguments": attrgetter(*parameters) if len(parameters) > 1 else None,
@@ -190,28 +251,15 @@ def _with_slots(cls: Any) -> Any:
         "_hashed": _getter(hashed),
     }
     assert not own.keys() & vars(cls).keys(), f"{cls.__name__} has a member that this module needs"
-    namespace = {**METHODS, **vars(cls), "__qualname__": cls.__qualname__, **own}
+    namespace = {**METHODS, **vars(cls), "__qualname__": cls.__qualname__, **left, **own}
     # Not the defaults, which the standard one leaves in the class, nor what slots replace.
-    for name in (*(f.name for f in members), "__dict__", "__weakref__"):
+    for name in (*names, "__dict__", "__weakref__"):
         namespace.pop(name, None)
-    namespace["__slots__"] = tuple(f.name for f in members if f.name not in inherited)
+    namespace["__slots__"] = tuple(name for name in names if name not in inherited)
     new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
     # Setters of the slots, which work in spite of `__setattr__`.
     new_class._stores = tuple(getattr(new_class, name).__set__ for name in parameters)
     return new_class
-
-
-def _replace(obj: Any, /, **changes: Any) -> Any:
-    """Does what the standard `replace` does, in two thirds of the time."""
-    cls = type(obj)
-    members = vars(cls)
-    is_usual = members.get("_positional") is not None and members["_arguments"] is not None
-    if not is_usual or not cls._parameters >= changes.keys():
-        return standard_replace(obj, **changes)
-    values = [*cls._arguments(obj)]
-    for name, value in changes.items():
-        values[cls._places[name]] = value
-    return cls(*values)
 
 
 if TYPE_CHECKING:
@@ -225,12 +273,7 @@ else:
         assert slots, "all data classes of odt have slots"
 
         def decorate(cls):
-            # Subclasses of a standard frozen dataclass are frozen in the standard way.
-            inherits_frozen = any(
-                base.__dataclass_params__.frozen for base in filter(is_dataclass, cls.__mro__[1:])
-            )
             cls.__doc__ = cls.__doc__ or cls.__name__  # the standard one would write a signature
-            standard(init=False, repr=False, eq=False, frozen=inherits_frozen)(cls)
             return _with_slots(cls)
 
         return decorate

@@ -76,6 +76,31 @@ def test_results_are_those_of_the_standard_decorator(use: str) -> None:
     assert USES[use](Ours) == USES[use](Standard)
 
 
+def test_a_plain_class_has_the_standard_fields_when_they_are_read() -> None:
+    class Derived(Positional):
+        pass
+
+    @dataclass(frozen=True, slots=True)
+    class More(Positional):
+        e: str = "e"
+
+    members = [("a", Any), ("b", Any), ("c", int, 3), ("d", str, "d")]
+    standard = dataclasses.make_dataclass("Positional", members)  # type: ignore[arg-type]
+    assert list(map(repr, fields(Derived))) == list(map(repr, fields(standard)))
+    assert fields(Positional) == fields(Derived)
+    assert asdict(More(1, 2, e="x")) == {"a": 1, "b": 2, "c": 3, "d": "d", "e": "x"}
+    assert Positional.__match_args__ == ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("default", [[], {}, set()])
+def test_mutable_defaults_are_refused(default: object) -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass(frozen=True, slots=True)
+        class Shared:
+            values: object = default
+
+
 WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "missing": ((), {}, "missing a required argument: 'a'"),
     "unknown": ((1,), {"z": 1}, "got an unexpected keyword argument 'z'"),
