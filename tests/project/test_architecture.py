@@ -381,5 +381,5 @@ def test_frozen_dataclasses_are_the_fast_ones() -> None:
     assert not [
         module
         for module, text in texts.items()
-        if frozen in text and "from odt.dataclass import dataclass\n" not in text
+        if frozen in text and "from odt.dataclass import dataclass" not in text
     ]

@@ -319,8 +319,8 @@ RUN_OPTION_USE = """                target = self.options.target_loss
                 if epoch.number < self.epochs:
 """
 PASSES = "core/lowering/passes/order.py"
-PASS_IMPORT = """drop_double_negations import drop_double_negations
-from odt.core.lowering.passes.merge_activations import"""
+PASS_ROW = """    Pass("drop_double_negations", ("NEG",)),
+    Pass("merge_norms","""
 NEW = {
     "kernels/losses/log_cosh.py": LOSS,
     "tests/op_db/log_cosh.py": LOSS_TABLE,
@@ -366,8 +366,7 @@ EDITED = {
     QUANTIZED[0]: {VERSIONS: INTEGER_FACTS},
     METRICS[1]: {'    "categorical_accuracy": ': METRIC_CASE},
     PASSES: {
-        "merge_activations import": PASS_IMPORT,
-        "    merge_norms,\n": "    merge_norms,\n    drop_double_negations,\n",
+        '    Pass("merge_norms",': PASS_ROW,
     },
 }
 TOUCHED = {

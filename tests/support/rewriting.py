@@ -91,9 +91,9 @@ def trained(
 def leave_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lowers without a pass from now on."""
     passes = {"BEFORE_BATCHING": BEFORE_BATCHING, "AFTER_BATCHING": AFTER_BATCHING}
-    assert name in {rewrite.__name__ for each in passes.values() for rewrite in each}
+    assert name in {rewrite.name for each in passes.values() for rewrite in each}
     for when, each in passes.items():
-        others = tuple(rewrite for rewrite in each if rewrite.__name__ != name)
+        others = tuple(rewrite for rewrite in each if rewrite.name != name)
         monkeypatch.setattr(f"odt.core.lowering.lower.{when}", others)
 
 

@@ -78,8 +78,6 @@ def merge_activations(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     The operators stay if one of their intermediate results is read elsewhere. All passes take the
     graph of the file; this one does not need it.
     """
-    if CURVES.isdisjoint(node.op for node in graph.nodes):
-        return graph
     readers = graph.count_reads()
     makers: dict[int, Node] = {}
     inner_results: set[int] = set()

@@ -18,7 +18,6 @@ from odt.core.lowering.patterns import Bindings, Pattern, match
 from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.kernels.rows.opdef import TensorSpec
 
-ROOTS = frozenset({"RSQRT", "SQRT"})  # each pattern has one of these
 SQUARES: Pattern = [("SQUARE", "d"), ("MUL", "d", "d"), ("SQUARED_DIFFERENCE", "x", "mean")]
 VARIANCE: Pattern = ("ADD", ("MEAN", SQUARES, "axes"), "epsilon")
 INVERSE: Pattern = ("RSQRT", VARIANCE)
@@ -37,8 +36,6 @@ def merge_norms(graph: LoweredGraph, file: Graph) -> LoweredGraph:
 
     The operators stay if one of their intermediate results is read elsewhere.
     """
-    if ROOTS.isdisjoint(node.op for node in graph.nodes):
-        return graph
     return _NormMerger(graph).graph()
 
 

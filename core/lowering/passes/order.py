@@ -1,44 +1,52 @@
 """All passes, in the order in which they run: each rewrites the graph that the one before returns.
 
-A pass is a function of the graph to rewrite and the file's graph. It returns the graph itself if
-there is nothing to rewrite, and is then quick: it looks at the operators first, for example.
+A pass is a function of the graph to rewrite and the file's graph, in a module of its name. It
+returns the graph itself if there is nothing to rewrite.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
 
-from odt.core.lowering.passes.merge_activations import merge_activations
-from odt.core.lowering.passes.merge_groups import merge_groups
-from odt.core.lowering.passes.merge_norms import merge_norms
-from odt.core.lowering.passes.merge_pads import merge_pads
-from odt.core.lowering.passes.merge_slices import merge_slices
-from odt.core.lowering.passes.merge_steps import merge_steps
-from odt.core.lowering.passes.merge_volumes import merge_volumes
-from odt.core.lowering.passes.move_activations_last import move_activations_last
-from odt.core.lowering.passes.push_transposes import push_transposes
-from odt.core.lowering.passes.replace_powers import replace_powers
-from odt.core.lowering.passes.replace_single_channels import replace_single_channels
-from odt.core.lowering.passes.replace_zeros_like import replace_zeros_like
 from odt.core.model.graph import Graph, LoweredGraph
+from odt.dataclass import dataclass
 
-Pass = Callable[[LoweredGraph, Graph], LoweredGraph]
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass, which is imported for graphs that it may rewrite.
+
+    Attributes:
+        name: name of the function and its module.
+        operators: a graph that has none of them stays as it is.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+
+    def __call__(self, graph: LoweredGraph, file: Graph) -> LoweredGraph:
+        """Rewrites a graph; `file` is the file's graph, of which it has all tensors."""
+        rewrite = getattr(import_module(f"odt.core.lowering.passes.{self.name}"), self.name)
+        return cast("LoweredGraph", rewrite(graph, file))
+
 
 # On the graph for the file's batch size, before core/lowering/batch_samples.py reads it.
-BEFORE_BATCHING: tuple[Pass, ...] = (
-    replace_zeros_like,
-    merge_steps,
-    merge_volumes,
-    merge_groups,
-    replace_single_channels,
-    move_activations_last,
+BEFORE_BATCHING = (
+    Pass("replace_zeros_like", ("ZEROS_LIKE",)),
+    Pass("merge_steps", ("TANH",)),
+    Pass("merge_volumes", ("CONCATENATION",)),
+    Pass("merge_groups", ("CONCATENATION",)),
+    Pass("replace_single_channels", ("CONV_2D",)),
+    Pass("move_activations_last", ("SOFTMAX", "LOGISTIC")),
 )
 # On the graph for a batch; the graph before has the nodes of the file, which commands show.
-AFTER_BATCHING: tuple[Pass, ...] = (
-    merge_slices,
-    push_transposes,
-    merge_pads,
-    replace_powers,  # which makes the roots that merge_norms looks for
-    merge_activations,
-    merge_norms,
+AFTER_BATCHING = (
+    Pass("merge_slices", ("SLICE", "STRIDED_SLICE")),
+    Pass("push_transposes", ("TRANSPOSE",)),
+    Pass("merge_pads", ("PAD",)),
+    Pass("replace_powers", ("POW",)),  # which makes the roots that merge_norms looks for
+    Pass("merge_activations", ("TANH", "LOGISTIC", "RELU6", "CUSTOM:Erf")),
+    Pass("merge_norms", ("RSQRT", "SQRT")),
 )
 
 
@@ -51,5 +59,6 @@ def run_passes(passes: Sequence[Pass], graph: LoweredGraph, file: Graph) -> Lowe
         file: the file's graph, of which the lowered one has all tensors.
     """
     for rewrite in passes:
-        graph = rewrite(graph, file)
+        if any(node.op in rewrite.operators for node in graph.nodes):
+            graph = rewrite(graph, file)
     return graph

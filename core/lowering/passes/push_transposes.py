@@ -49,8 +49,6 @@ def push_transposes(graph: LoweredGraph, file: Graph) -> LoweredGraph:
     The new graph computes the outputs, and the logits of the file's final activations, which losses
     read.
     """
-    if not any(node.op == "TRANSPOSE" for node in graph.nodes):
-        return graph
     return min((graph, *(_push(graph, file, views) for views in Views)), key=_count_moved)
 
 

@@ -12,12 +12,12 @@ PASSES = (*BEFORE_BATCHING, *AFTER_BATCHING)
 
 def test_every_module_of_passes_has_a_place_in_the_order() -> None:
     modules = {path.stem for path in (ROOT / "core/lowering/passes").glob("*.py")}
-    missing = modules - {"__init__", "order"} - {rewrite.__name__ for rewrite in PASSES}
+    missing = modules - {"__init__", "order"} - {rewrite.name for rewrite in PASSES}
     assert not missing, f"core/lowering/passes/order.py: add {', '.join(sorted(missing))}"
     assert len(PASSES) == len(modules) - 2
 
 
-@pytest.mark.parametrize("rewrite", PASSES, ids=lambda rewrite: rewrite.__name__)
+@pytest.mark.parametrize("rewrite", PASSES, ids=lambda rewrite: rewrite.name)
 def test_a_pass_without_work_returns_the_same_graph(rewrite: Pass) -> None:
     net = Net()
     graph = net.graph(net.dense(net.add("TANH", (net.input(1, 3),), (1, 3)), 2))
