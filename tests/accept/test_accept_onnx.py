@@ -108,7 +108,7 @@ def test_recorded_cases_of_pytorch() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the cases
-@pytest.mark.parametrize("opset", [23])
+@pytest.mark.parametrize("opset", [23, 28])
 def test_node_cases_are_equal_or_refused(tmp_path: Path, opset: int) -> None:
     """Cases of the package onnx that say what each kind of node computes, at an opset."""
     from onnx import defs, numpy_helper

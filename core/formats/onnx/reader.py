@@ -37,7 +37,7 @@ from odt.core.model.onnx import PREFIX, OnnxNode, kind_of
 from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-FIRST_OPSET, LAST_OPSET = 6, 23
+FIRST_OPSET, LAST_OPSET = 6, 28
 DOMAIN = ("", "ai.onnx")  # both names of ONNX's own operators
 MAX_VERSIONS = 100  # no IR version is larger; other formats begin with larger numbers
 MAX_BODIES = 16  # branches within branches

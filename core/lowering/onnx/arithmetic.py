@@ -51,6 +51,7 @@ VARIADIC = {"Max": "MAXIMUM", "Min": "MINIMUM", "Sum": "ADD"}
 LIMITS = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 NUMPY_BROADCAST = 7  # the opset from which operands are broadcast as in NumPy
+FLOAT_FLOOR_MOD = 28  # the opset from which Mod without fmod takes floats
 
 
 def operands(u: Use) -> tuple[int, int]:
@@ -124,7 +125,7 @@ def modulo(u: Use) -> int:
     """The remainder of a division; with fmod it has the sign of the dividend."""
     a, b = operands(u)
     if not u.attr("fmod", 0):
-        if u.dtype(0).kind == "f":
+        if u.dtype(0).kind == "f" and u.opset < FLOAT_FLOOR_MOD:
             raise ShapeError("fmod must be 1 for floats, but got 0")
         return u.b.add("FLOOR_MOD", (a, b))
     remainder = u.b.add("FLOOR_MOD", (u.b.add("ABS", (a,)), u.b.add("ABS", (b,))))

@@ -1,7 +1,7 @@
 """What nodes of each kind may have: the number of inputs, and the names of attributes.
 
-From the operator schemas of ONNX up to opset 23, all versions of a kind together. What is not
-listed belongs to a later version, and changes what a node means.
+From the operator schemas of ONNX up to opset 28, all versions of a kind together. What is not
+listed changes what a node means, or belongs to a later version.
 """
 
 from collections.abc import Mapping

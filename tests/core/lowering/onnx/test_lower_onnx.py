@@ -254,6 +254,13 @@ CASES: dict[str, Case] = {
         {"fmod": 1},
         lambda x: np.fmod(x, BN["s"][V] + 2),
     ),
+    "float modulo with the sign of the divisor": (
+        "Mod",
+        {"b": BN["s"][:, None, None] - 2},
+        28,
+        {},
+        lambda x: np.mod(x, BN["s"][V] - 2),
+    ),
     "upper triangle": ("Trilu", {"k": np.array(1)}, 14, {}, lambda x: np.triu(x, 1)),
     "lower triangle": ("Trilu", {}, 14, {"upper": 0}, np.tril),
     "wrapped": (
