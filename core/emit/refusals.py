@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import Trainer
@@ -11,6 +12,7 @@ from odt.kernels.registry import INTEGER
 from odt.kernels.rows.schedules import IN_C
 
 LOSS = "loss "  # begins the labels of the calls of losses
+REMEDIES = {"accumulate": "Leave `accumulate=` out; `micro_batch=` divides a large batch, too."}
 
 
 def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None:
@@ -21,7 +23,7 @@ def check_step(trainer: Trainer, programs: Sequence[Program], path: str) -> None
         programs: the programs of its computations.
         path: path of the model, for messages.
     """
-    reasons = [*_options(trainer), *_calls(programs, is_sparse=bool(trainer.info.sparse))]
+    reasons = [*_options(trainer)] or [*_calls(programs)]  # which options may ask for
     if reasons:
         parts = "; ".join(part for part, _ in reasons)
         remedies = " ".join(dict.fromkeys(remedy for _, remedy in reasons))
@@ -39,28 +41,21 @@ def _options(trainer: Trainer) -> Iterator[tuple[str, str]]:
     assert parameters.optimizer is not None, "a trainer has one"
     if info.schedule and type(info.schedule) not in IN_C:
         yield f"the schedule {info.schedule}", "Give `schedule=cosine`."
-    if parameters.ranges.ends:
-        yield "ranges of activations that move", "Leave `quant_ranges=` out."
+    for name, row in STEP_OPTIONS.items():
+        if not row.compiled and getattr(info, name) != row.default:
+            yield f"the option `{name}=`", REMEDIES.get(name, f"Leave `{name}=` out.")
     if not _is_compiled(parameters.rounding):
         yield "weights of other types than float32", "Give a model with weights of float32."
     if parameters.has_sparse_integers:
         yield "sparse weights of integers", "Leave `qas=` out."
-    if info.accumulate > 1:
-        remedy = "Leave `accumulate=` out; `micro_batch=` divides a large batch, too."
-        yield "gradients of several batches in a step", remedy
     if info.sparse:
         yield "filters that train in part", "Leave `sparse=` out."
     if parameters.optimizer.rule.compiled is None:
         yield f"the optimizer {info.optimizer}, which is not compiled", "Give `optimizer=adam`."
 
 
-def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[str, str]]:
-    """Yields calls that are not compiled, and what to do.
-
-    Args:
-        programs: the programs.
-        is_sparse: whether filters train in part, of which no gradient is compiled.
-    """
+def _calls(programs: Sequence[Program]) -> Iterator[tuple[str, str]]:
+    """Yields calls that are not compiled, and what to do."""
     calls = {
         entry.label: entry
         for program in programs
@@ -69,8 +64,6 @@ def _calls(programs: Sequence[Program], *, is_sparse: bool) -> Iterator[tuple[st
     }
     forward = {label for label, call in calls.items() if call.phase is Phase.FORWARD}
     for label, call in calls.items():
-        if is_sparse and label.endswith(" d.w"):  # `_options` refuses these gradients
-            continue
         if label.startswith(LOSS) and getattr(call.attrs, "label_smoothing", False):
             remedy = "Give the `loss=` without label smoothing."
         elif label.startswith(LOSS):

@@ -316,8 +316,10 @@ def _passes(
 
 def _rows(runs: Iterable[Run], regions: Regions) -> list[Row]:
     """Returns the calls of loops as rows of a table."""
-    loops = [loop for run in runs for loop in without_checks(run)]
-    return [*Table([loop for loop in loops if isinstance(loop, Calls)], regions)]
+    calls = [call for run in runs for call in without_checks(run)]
+    loops = [call for call in calls if isinstance(call, Calls)]
+    assert len(loops) == len(calls), "`check_step` refuses calls that are not compiled"
+    return [*Table(loops, regions)]
 
 
 def _pass(

@@ -188,6 +188,7 @@ class Option:
         spellings: names on the command line without dashes, the usual one first; empty for `name`
             with hyphens.
         of_train: default of `odt train`, if it is not that of Python.
+        compiled: whether C programs of `odt compile` have it; for options of the steps of training.
         name: name in Python: that of its field, or its key in a table.
     """
 
@@ -203,6 +204,7 @@ class Option:
     common: bool = False
     spellings: tuple[str, ...] = ()
     of_train: Any = None
+    compiled: bool = False
     name: str = ""
 
     @property

@@ -58,6 +58,7 @@ class StepOptions:
         stored=CHECKPOINT,
         federated=True,
         clients=3.0,
+        compiled=True,
     )
     clip_value: float = option(
         0.0,
@@ -66,6 +67,7 @@ class StepOptions:
         "Gradient clipping: limit each value of a gradient to this magnitude.",
         stored=CHECKPOINT,
         federated=True,
+        compiled=True,
     )
     accumulate: int = option(
         1,
@@ -86,6 +88,7 @@ class StepOptions:
         metavar="DECAY",
         shown_default="0.95 for quantized models without `qas=`, else 0",
         clients=0.0,
+        compiled=True,
     )
     quant_ranges: str = option(
         FILE,
@@ -121,6 +124,7 @@ class StepOptions:
         OPTIMIZER,
         "Keep the weights of a quantized model as integers in memory, and update them with "
         "quantization-aware scaling.",
+        compiled=True,
     )
 
 

@@ -20,11 +20,14 @@ from support.c_programs import (
     one,
 )
 from support.onnx_files import OnnxFile, value
+from support.option_rows import other
 from support.paths import ROOT
 
 import odt
 from odt.cli.main import main
 from odt.core.export.model_builder import ModelBuilder
+from odt.core.options.option import Option
+from odt.core.options.training_options import STEP_OPTIONS as STEP_ROWS
 from odt.core.runtime.parameters import by_name
 from odt.kernels.native.library import is_available
 from odt.kernels.rows.opdef import Array
@@ -545,9 +548,8 @@ def test_the_files_are_the_same_in_any_folder(small: Path, tmp_path: Path) -> No
         ({"schedule": odt.ReduceOnPlateau()}, "the schedule plateau. Give `schedule=cosine`."),
         (
             {"optimizer": "adafactor", "accumulate": 2},
-            "gradients of several batches in a step; the optimizer adafactor, which is not "
-            "compiled. Leave `accumulate=` out; `micro_batch=` divides a large batch, too. Give "
-            "`optimizer=adam`.",
+            "the option `accumulate=`; the optimizer adafactor, which is not compiled. Leave "
+            "`accumulate=` out; `micro_batch=` divides a large batch, too. Give `optimizer=adam`.",
         ),
         (
             {"sparse": {"FULLY_CONNECTED": 0.5}},
@@ -575,6 +577,20 @@ def test_what_no_c_program_does_is_refused_before_a_file_is_written(
         )
     assert message in str(e.value)
     assert "\n" not in str(e.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "row"), STEP_ROWS.items(), ids=STEP_ROWS)
+def test_each_option_of_steps_is_compiled_or_refused(
+    name: str, row: Option, tmp_path: Path
+) -> None:
+    if row.compiled:
+        compared = {name for options in STEP_OPTIONS.values() for name in options} | {"qas"}
+        assert name in compared, f"add a case with {name} to STEP_OPTIONS, which compares bits"
+        return
+    options: dict[str, Any] = {"loss": "huber", "learning_rate": 0.1, name: other(row)}
+    with pytest.raises((odt.OptionError, odt.UnsupportedError), match=f"`{name}=`"):
+        odt.compile(MODELS / "planestrike-policy-dense.tflite", tmp_path / "c", **options)
     assert list(tmp_path.iterdir()) == []
 
 
