@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.option_rows import other
 from support.paths import MLP_SM
 
 import odt
+from odt.core.options.option import CHECKPOINT
+from odt.core.options.training_options import STEP_OPTIONS
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
@@ -46,6 +49,13 @@ FEATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"augment": "gain,noise"},
     ),
     "mixup": ({}, {"augment": [odt.augment.Noise(0.1), odt.augment.Mixup(0.4)]}),
+}
+TESTED = {"quant_ranges", "batch_norm", "precision"}  # with other models
+TESTED |= {name for options, _ in FEATURES.values() for name in options}
+FEATURES |= {
+    name: ({name: other(row)}, {})
+    for name, row in STEP_OPTIONS.items()
+    if row.stored == CHECKPOINT and name not in TESTED
 }
 # Options whose data or functions no checkpoint holds: they are given again.
 GIVEN_AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

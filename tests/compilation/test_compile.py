@@ -55,7 +55,7 @@ CASES = [
     ("mtcnn-rnet", "mean_squared_error", odt.SGD(0.01)),
 ]
 # Options of the steps, with another learning rate in each step if there is a schedule.
-STEP_OPTIONS = {
+STEP_OPTIONS: dict[str, dict[str, Any]] = {
     "clip_norm": {"clip_norm": 0.05},
     "clip_value": {"clip_value": 1e-3, "warmup": 5},
     "no clip": {"clip_norm": 1e9, "schedule": odt.StepDecay(decay_steps=3)},

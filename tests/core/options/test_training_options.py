@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from support.option_rows import invalid, other
 from support.paths import MLP_SM, ROOT
@@ -34,6 +35,7 @@ from odt.core.options.training_options import STEP_OPTIONS
 from odt.errors import OptionError
 from odt.federated.flower.settings import KEYS
 from odt.kernels.native.library import lacks_bf16
+from odt.kernels.rows.opdef import Array
 
 MODEL = MLP_SM / "model.circle"
 ROWS = pytest.mark.parametrize(("name", "row"), STEP_OPTIONS.items(), ids=STEP_OPTIONS)
@@ -67,6 +69,36 @@ def test_code_uses_the_value(name: str, row: Option) -> None:
     assert any(use.search(path.read_text(encoding="utf-8")) for path in modules), (
         f"{name} has no effect: let its code read info.{name}"
     )
+
+
+@ROWS
+def test_an_option_changes_training_in_the_same_way_for_all_micro_batches(
+    name: str, row: Option
+) -> None:
+    """Also where an update would follow each gradient at once, but for `info.keeps_gradients`."""
+    if name in REFUSED or name == "precision":  # products of MODEL are too small for bf16
+        return
+    divisions = [(8, 1), (3, 1), (3, 2)]  # sizes of micro-batches, and workers
+    whole, *parts = (outputs({name: other(row)}, *division) for division in divisions)
+    for division, y in zip(divisions, (whole, *parts), strict=True):
+        change = np.abs(y - outputs({}, *division)).max()
+        assert change > 1e-3, f"{name} has no effect on micro-batches and workers {division}"
+    for y in parts:
+        np.testing.assert_allclose(y, whole, rtol=1e-3, atol=1e-4)
+
+
+def outputs(options: dict[str, Any], micro_batch: int, workers: int) -> Array:
+    """Outputs of MODEL after five steps."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, 5, (40, 784)).astype(np.float32)
+    y = np.eye(10, dtype=np.float32)[rng.integers(0, 10, 40)]
+    options = {**options, "micro_batch": micro_batch, "workers": workers, "batch_size": 8}
+    with odt.Trainer(
+        MODEL, loss="categorical_crossentropy", optimizer=odt.SGD(1e-3), **options
+    ) as trainer:
+        trainer.fit(x, y, epochs=1, seed=3)
+        predicted: Array = trainer.predict(x)
+    return predicted
 
 
 def test_types_of_keywords_are_written_from_the_rows() -> None:
