@@ -53,7 +53,7 @@ def array_columns(
                 "with a.filled(0), or leave their samples out."
             )
     return [
-        replace(column_of(name, spec, rows, what, "", quantization), notes=(), pages=None)
+        column_of(name, spec, rows, what, "", quantization, in_file=False)
         for name, spec, rows, quantization in zip(
             names, specs, map(np.asarray, arrays), each_of(quantizations, specs), strict=True
         )

@@ -165,6 +165,8 @@ def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
 
     Axes of length 1 are ignored, and a flat array matches any array of its size.
     """
+    if a == b:
+        return True
     a, b = ([n for n in shape if n != 1] for shape in (a, b))
     return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
 
@@ -189,6 +191,8 @@ def column_of(
     what: str,
     scale: str,
     quantization: Quantization | None,
+    *,
+    in_file: bool = True,
 ) -> Column:
     """Makes a column of an array, whose shape and dtype it checks.
 
@@ -199,6 +203,8 @@ def column_of(
         what: word for the tensor in messages.
         scale: scale of integers that are read as floats; see sidecar.py.
         quantization: quantization of the tensor; None for none.
+        in_file: whether the rows are in a file, so that notes tell of conversions, and pages are
+            released.
 
     Raises:
         DataError: if the samples do not fit the tensor.
@@ -227,13 +233,14 @@ def column_of(
     notes: tuple[str, ...] = ()
     if rows.dtype.kind not in "iu" or (spec.dtype.kind != "f" and quantization is None):
         scale = ""
-    if rows.dtype.newbyteorder("=") != spec.dtype:
+    if in_file and rows.dtype.newbyteorder("=") != spec.dtype:
         scaled = f", scaled to {scale}," if scale else ""
         verb = "converted" if quantization is None else "quantized"
         notes = (f"{name}: {rows.dtype} is {verb} to {spec.dtype}{scaled} as it is read.",)
-    if quantization is not None:
+    if in_file and quantization is not None:
         notes += range_notes(name, rows, spec, scale, quantization)
-    pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
+    has_pages = in_file and isinstance(rows, np.ndarray) and rows.shape[0]
+    pages = Pages(rows) if has_pages else None
     file = mapped_file(rows)
     column = Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
     if converts_floats and quantization is None:

@@ -180,6 +180,8 @@ class Pass:
 
     def _mean(self) -> float:
         """Returns the mean loss of the steps, or of the samples if the last step has fewer."""
+        if len(self.losses) == 1:
+            return self.losses[0]
         if self.reduction == "sum" or self.samples[-1] == self.samples[0]:
             return float(np.mean(self.losses))
         *_, rest = self.samples

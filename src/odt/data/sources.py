@@ -190,15 +190,15 @@ def _opened(
 
         path = os.fspath(data)
         return open_columns(path, specs, what, quantizations, names=names, ignore_rest=rest)
-    note = names.order_note(specs, name, what) if names is not None else ""
+    in_order = None if isinstance(data, Mapping) else names
     if isinstance(data, Mapping):
-        note = ""
         data = {str(key): value for key, value in data.items()}
         names = names or numbered_names(len(specs))
         data = [data[key] for key in names.find(data, name, strict=what == "input")]
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
+            note = in_order.order_note(specs, name, what) if in_order is not None else ""
             first, *others = array_columns(list(data), specs, name, quantizations)
             return [with_note(first, note), *others]
         return array_columns([data], specs, name, quantizations)
