@@ -61,6 +61,7 @@ def test_error_feedback_loses_nothing_over_rounds() -> None:
     assert errors[False] > 0.15
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_zero_update_stays_zero_in_int8() -> None:
     reference = tensors()
     back = decode(encode(reference, reference, "int8"), reference, "int8")
@@ -68,8 +69,20 @@ def test_a_zero_update_stays_zero_in_int8() -> None:
         np.testing.assert_array_equal(back[name], a)
 
 
+def test_updates_with_subnormal_scales_do_not_overflow() -> None:
+    """178 steps of the smallest float32: a 127th of them is rounded to one step."""
+    step = np.nextafter(np.float32(0), np.float32(1))
+    payload = encode({"w": np.full(2, 178 * step)}, {"w": np.zeros(2, np.float32)}, "int8")
+    assert list(payload["w"]) == [127, 127]
+
+
 def test_bad_payloads_are_refused() -> None:
     reference = tensors()
+    infinite = {**reference, "w": reference["w"] * np.float32("inf")}
+    with pytest.raises(odt.DataError, match="w: trained values must be finite, but got -?inf"):
+        encode(infinite, reference, "int8")
+    with pytest.raises(odt.DataError, match=r"server: w: values must be finite, .* is unchanged"):
+        received(infinite, reference)
     good = encode(reference, reference, "int8")
     for bad, rule in (
         ({**good, SCALES: np.full(3, -1, np.float32)}, "scales must be at least 0, but got -1"),

@@ -7,6 +7,7 @@ import pytest
 
 import odt
 from odt.federated import FedAvg, Update, parse_strategy
+from odt.federated.strategies.strategy import whole_share
 from odt.federated.update import Array
 
 SHAPES: dict[str, tuple[int, ...]] = {"w": (50, 30), "b": (50,), "s": ()}
@@ -87,7 +88,7 @@ def test_the_median_and_the_trimmed_mean_leave_extremes_out() -> None:
     rank = {n: np.sort(np.stack([u.tensors[n] for u in given]), axis=0) for n in SHAPES}
     median = parse_strategy("fedmedian").aggregate(1, given[0].tensors, given)
     even = parse_strategy("fedmedian").aggregate(1, given[0].tensors, given[:6])
-    trimmed = parse_strategy("trimmed-mean:beta=0.3").aggregate(1, given[0].tensors, given)
+    trimmed = parse_strategy("trimmed-mean:beta=0.4").aggregate(1, given[0].tensors, given)
     for name, values in rank.items():
         np.testing.assert_array_equal(median[name], values[3])
         np.testing.assert_allclose(trimmed[name], values[2:5].mean(axis=0), rtol=1e-6)
@@ -96,14 +97,23 @@ def test_the_median_and_the_trimmed_mean_leave_extremes_out() -> None:
         assert median[name].dtype == trimmed[name].dtype == np.float32
 
 
+@pytest.mark.parametrize(("share", "of", "whole"), [(0.29, 100, 29), (0.4, 7, 2), (0.3, 3, 0)])
+def test_shares_are_rounded_down_as_exact_numbers(share: float, of: int, whole: int) -> None:
+    assert whole_share(share, of) == whole
+
+
 def test_krum_takes_a_client_in_the_middle() -> None:
-    near = [Update({"w": np.full(4, v, np.float32)}, 1, {}) for v in (0.0, 0.1, 0.25, 0.45)]
-    far = [Update({"w": np.full(4, v, np.float32)}, 10**6, {}) for v in (50.0, 50.001)]
-    chosen = parse_strategy("krum:malicious=2").aggregate(1, {}, [*far, *near])
+    def chosen(text: str, *values: float) -> float:
+        given = [Update({"w": np.full(4, v, np.float32)}, 1, {}) for v in values]
+        tensor = parse_strategy(text).aggregate(1, {}, given)["w"]
+        return values[[u.tensors["w"][0] for u in given].index(tensor[0])]
+
     # Sums of the 6 − 2 − 2 smallest squares: of 0.1: 0.1² + 0.15², of 0.25: 0.15² + 0.2².
-    np.testing.assert_array_equal(chosen["w"], near[1].tensors["w"])
-    alone = parse_strategy("krum").aggregate(1, {}, near[:1])
-    np.testing.assert_array_equal(alone["w"], near[0].tensors["w"])
+    assert chosen("krum:malicious=2", 50.0, 50.001, 0.0, 0.1, 0.25, 0.45) == 0.1
+    # Of 0.8: 0.3² + 0.3², of 0.05: 0.05² + 0.45², though 0.05 + 0.45 is less than 0.3 + 0.3.
+    assert chosen("krum:malicious=2", 50.0, 0.0, 0.05, 0.5, 0.8, 1.1) == 0.8
+    assert chosen("krum:malicious=2", 10.5, 10.0, 7.0) == 10.5  # at least one other counts
+    assert chosen("krum", 0.25) == 0.25
 
 
 @pytest.mark.parametrize(

@@ -47,5 +47,5 @@ class Krum(Strategy):
                 squares[a, b] = squares[b, a] = d * d
         np.fill_diagonal(squares, np.inf)
         nearest = max(1, n - self.malicious - 2)
-        scores = np.sort(squares, axis=1)[:, : min(nearest, n - 1)].sum(axis=1)
+        scores = np.sort(squares, axis=1)[:, :nearest].sum(axis=1)
         return dict(updates[int(np.argmin(scores))].tensors)
