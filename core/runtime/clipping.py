@@ -43,7 +43,7 @@ class Clipping:
             gradients: all gradients, in the order in which their squares are added.
             memory: float64 (gradients + 1,): the sum of the squares of each, and the factor of all.
         """
-        runs = [_bind_limit(g, self.value) for g in gradients if self.value and g.size]
+        runs = [_bind_limit(g, self.value) for g in gradients if self.value]
         if self.norm:
             squares, factor = memory[:-1], memory[-1:]
             each = enumerate(gradients)

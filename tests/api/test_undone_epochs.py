@@ -15,6 +15,9 @@ import odt
 from odt.cli.main import main
 from odt.core.checkpoints import checkpoint
 from odt.core.checkpoints.progress import Progress
+from odt.core.formats.reader import read_model
+from odt.core.runtime.parameters import Parameters
+from odt.core.training.undo import Undo, worst
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(0)
@@ -43,6 +46,32 @@ def fit(trained: odt.Trainer, x: Any = LARGE, **options: Any) -> tuple[odt.Histo
         warnings.simplefilter("always")
         history = trained.fit(x, Y, **({"validation_split": 0.25} | options))
     return history, [str(w.message) for w in seen if "undone" in str(w.message)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "spread", "most"), [(2.0, 0.5, 2.5), (2.0, np.nan, 3.0), (-2.0, np.nan, -1.0)]
+)
+def test_the_largest_loss_is_that_before_and_its_spread_or_half(
+    loss: float, spread: float, most: float
+) -> None:
+    assert worst(loss, spread) == most
+
+
+def test_an_epoch_without_validation_is_judged_by_the_mean_loss_of_its_samples() -> None:
+    one, resumed = (Undo(Parameters(read_model(MODEL).graph)) for _ in range(2))
+    one.running, one.loss, one.worst = True, 1.0, 2.0
+    one.keep()
+    one.see(9.0, 30)
+    one.keep()  # the next epoch
+    one.see(1.0, 30)
+    assert one.state
+    resumed.set_state(one.state)
+    for undo in (one, resumed):
+        undo.see(5.0, 10)
+        assert not undo.is_worse(None)
+        assert undo.after == 2.0
+        undo.see(2.1, 1)
+        assert undo.is_worse(None)
 
 
 class KilledError(Exception):

@@ -41,14 +41,18 @@ def trainer(keep_best: bool, budget: int | None = None) -> Trainer:
 def test_the_first_of_the_least_losses_is_best() -> None:
     tensor = np.zeros(3, np.float32)
     best = Best({4: tensor})
+    tensor[...] = 4  # trained, before a first validation
     best.restore()
-    assert (best.epoch, best.nbytes, *tensor) == (0, 12, 0, 0, 0)
+    assert (best.epoch, best.nbytes, *tensor) == (0, 12, 4, 4, 4)
     for epoch, loss in enumerate((3.0, 1.0, 2.0, 1.0), 5):
         tensor[...] = epoch
         best.see(epoch, {"val_loss": loss})
     assert (best.epoch, best.monitor.best, best.waited) == (6, 1.0, 2)
     best.restore()
     assert list(tensor) == [6, 6, 6]
+    resumed = Best({})
+    resumed.state = best.state
+    assert (resumed.epoch, resumed.monitor.best, resumed.waited) == (6, 1.0, 2)
 
 
 def test_the_best_epoch_is_exported_and_the_checkpoint_is_of_the_last(tmp_path: Path) -> None:

@@ -51,6 +51,28 @@ def test_losses_and_errors_fall_and_other_values_grow(
     assert tuple(monitor.improves({name: value}) for value in values) == better
 
 
+@pytest.mark.parametrize(
+    ("mode", "values", "better"),
+    [
+        ("min", (0.5, 0.4, 0.6), (True, True, False)),
+        ("max", (0.5, 0.4, 0.7), (True, False, True)),
+        ("auto", (0.5, 0.6, 0.64, 0.75), (True, False, False, True)),
+    ],
+)
+@pytest.mark.parametrize("min_delta", [0.15, -0.15])
+def test_the_mode_and_the_least_change_are_those_of_keras(
+    mode: str, values: tuple[float, ...], better: tuple[bool, ...], min_delta: float
+) -> None:
+    """Keras takes the magnitude of `min_delta`."""
+    monitor = Monitor("val_accuracy", mode, min_delta if mode == "auto" else 0.0)
+    assert tuple(monitor.improves({"val_accuracy": value}) for value in values) == better
+
+
+def test_another_mode_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"^`mode=`: must be auto, min or max, but got least$"):
+        Monitor(mode="least")
+
+
 @pytest.mark.parametrize("min_delta", [float("nan"), float("inf")])
 def test_a_change_that_nothing_exceeds_is_refused(min_delta: float) -> None:
     with pytest.raises(OptionError, match=r"^`min_delta=`: must be a finite number, but got"):

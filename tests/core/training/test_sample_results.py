@@ -1,5 +1,7 @@
 """Losses of single samples: of all outputs together, in any batches, with the mean of the data."""
 
+from statistics import stdev
+
 import numpy as np
 import pytest
 from support.networks import ArrayData, Net
@@ -43,8 +45,12 @@ def test_losses_are_those_of_the_samples_alone(batch: int, workers: int, reducti
         whole = evaluator.run(data, order, {}, each=results.add)
         alone = [evaluator.run(data, [k], {}).loss for k in range(SAMPLES)]
     np.testing.assert_allclose(results.losses, alone, 1e-12)
-    if reduction != "sum":
-        assert whole.loss == pytest.approx(np.mean(alone), rel=1e-12)
+    steps = [np.take(alone, order[at : at + batch]) for at in range(0, SAMPLES, batch)]
+    losses = [step.sum() if reduction == "sum" else step.mean() for step in steps]
+    mean = np.mean(losses if reduction == "sum" else alone)
+    assert whole.loss == pytest.approx(mean, rel=1e-12)
+    spread = stdev(losses) if len(losses) > 1 else np.nan
+    assert whole.spread == pytest.approx(spread, rel=1e-9, nan_ok=True)
     assert results.true is None  # a sample has several classes
     assert list(results.wrong) == list(np.argsort(-np.array(alone)))
 
