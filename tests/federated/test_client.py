@@ -8,7 +8,7 @@ from support.paths import MLP_SM
 
 import odt
 from odt import federated
-from odt.federated.client import round_seed
+from odt.federated.client import rate_factor, round_seed
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
@@ -37,11 +37,14 @@ def test_a_round_is_fit_with_the_seed_of_round_and_partition() -> None:
 
 def test_rounds_do_not_depend_on_what_the_trainer_did_before() -> None:
     first, second = client(partition=1), client(partition=2)
-    begin = first.tensors
+    usual = first.tensors
+    begin = {name: 10 * a for name, a in usual.items()}  # after `fit`, these would be undone
     wanted = first.train(begin, 1)
     second.trainer.close()
     second.trainer = first.trainer
     second.train(begin, 1)
+    federated.load_tensors(first.trainer, usual)
+    first.trainer.fit(X, Y)
     again = first.train(begin, 1)
     for name, a in wanted.tensors.items():
         np.testing.assert_array_equal(a, again.tensors[name])
@@ -57,6 +60,25 @@ def test_a_client_trains_its_own_samples() -> None:
         np.testing.assert_array_equal(a, updates[1].tensors[name])
     assert updates[0].samples == 20
     assert own.evaluate(begin) == whole.evaluate(begin)
+
+
+def test_masks_of_dropout_follow_the_seed_of_the_round() -> None:
+    """All samples are equal, so that their order makes no difference."""
+    used = trainer(optimizer="sgd", learning_rate=0.1, dropout=0.5, batch_size=60)
+    own = federated.Client(used, np.tile(X[:1], (60, 1)), np.tile(Y[:1], (60, 1)))
+    begin = own.tensors
+    first, again, other = (own.train(begin, number).tensors for number in (1, 1, 2))
+    for name, a in first.items():
+        np.testing.assert_array_equal(a, again[name])
+    assert any(np.abs(a - other[name]).max() > 1e-3 for name, a in first.items())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_trained_values_that_are_not_finite_do_not_leave_the_client() -> None:
+    used = trainer(optimizer="sgd", learning_rate=3e38, batch_size=60)
+    own = federated.Client(used, X * 10, Y)
+    with pytest.raises(odt.TrainingError, match=r"must be finite after training\. Lower the"):
+        own.train(own.tensors, 1)
 
 
 def test_only_trained_channels_travel() -> None:
@@ -89,6 +111,12 @@ def test_tensors_of_a_server_are_checked_before_they_are_used() -> None:
             participant.train(bad, 1)  # type: ignore[arg-type]
     for key, a in participant.tensors.items():
         np.testing.assert_array_equal(a, before[key])
+
+
+def test_the_rate_falls_along_half_a_cosine_over_the_rounds() -> None:
+    wanted = [1, (2 + 2**0.5) / 4, 0.5, (2 - 2**0.5) / 4, (2 - 2**0.5) / 4]
+    assert [rate_factor(t, 4) for t in range(1, 6)] == pytest.approx(wanted, rel=1e-12)
+    assert rate_factor(3, None) == 1
 
 
 @pytest.mark.parametrize("samples", [[], [0, -1], [0, len(X)]])

@@ -59,6 +59,7 @@ def test_dirichlet_parts_are_the_more_uneven_the_smaller_alpha_is() -> None:
         shares = counts / counts.sum(axis=0)
         return float(shares.var())  # of Dir(α): (1/K) (1 − 1/K) / (K α + 1)
 
+    unevenness("0.05")  # most draws leave a client with fewer than 10 samples
     assert unevenness("0.3") == pytest.approx(0.09 / 4, rel=0.4)
     assert unevenness("100") < 0.001
 
@@ -69,6 +70,17 @@ def test_by_label_gives_shards_of_sorted_classes() -> None:
     assert max(classes(parts)) <= 4  # two shards, each within two classes
     single = partition("by-label:1", data(), LABELS, CLIENTS, 0)
     assert max(classes(single)) <= 3
+
+
+@pytest.mark.parametrize("kind", ["dirichlet:1", "by-label"])
+def test_samples_of_a_class_and_shards_are_dealt_at_random(kind: str) -> None:
+    parts = partition(kind, data(), LABELS, CLIENTS, 0)
+    clients = np.empty(SAMPLES, int)
+    for k, part in enumerate(parts):
+        clients[part] = k
+    assert np.count_nonzero(np.diff(clients[LABELS == 0])) > 10
+    means = [LABELS[part].mean() for part in parts]
+    assert means != sorted(means)
 
 
 def test_by_column_gives_a_value_or_a_range_each() -> None:
@@ -105,6 +117,8 @@ def test_an_array_says_which_client_has_a_sample() -> None:
         ("by-label:0", 10, "must be `by-label:SHARDS` with a number from 1 to .*, but got 0"),
         ("by-label:1.7", 10, "must be `by-label:SHARDS` with a whole number, but got 1.7"),
         ("by-column:weight", 10, "must name one of the columns age, island, but got weight"),
+        ("by-column:2", 10, "must name one of the columns age, island, but got 2"),
+        ("by-column:island", 10, "must name .*, but got island"),  # the inputs are another table's
         ("iid", 2000, "must give every client a sample, but got none for client"),
         (np.full(SAMPLES, 3), 3, "must have a client's number from 0 to 2 for each of 1000"),
         (np.zeros(5, int), 3, ".* for each of 1000 samples"),

@@ -5,6 +5,7 @@ import pytest
 
 import odt
 from odt.federated import Update, broadcast, check_update, decode, encode, received
+from odt.federated.checks import distance
 from odt.federated.payloads import SCALES, nbytes_of
 from odt.federated.update import Tensors
 
@@ -79,7 +80,7 @@ def test_updates_with_subnormal_scales_do_not_overflow() -> None:
 def test_bad_payloads_are_refused() -> None:
     reference = tensors()
     infinite = {**reference, "w": reference["w"] * np.float32("inf")}
-    with pytest.raises(odt.DataError, match="w: trained values must be finite, but got -?inf"):
+    with pytest.raises(odt.DataError, match=r"w: trained values must be finite, but got -?inf"):
         encode(infinite, reference, "int8")
     with pytest.raises(odt.DataError, match=r"server: w: values must be finite, .* is unchanged"):
         received(infinite, reference)
@@ -99,6 +100,11 @@ def test_bad_payloads_are_refused() -> None:
         encode(reference, reference, "x")
 
 
+def test_distances_of_large_values_do_not_overflow() -> None:
+    one = {"w": np.full((2, 2), 3e38, np.float32), "b": np.full(5, -4e38 / 5**0.5, np.float32)}
+    assert distance(one, {n: -a for n, a in one.items()}) == pytest.approx(2 * 52**0.5 * 1e38)
+
+
 def test_bad_updates_are_refused() -> None:
     sent = tensors()
     check_update(Update(sent, 1, {"loss": 0.5}), sent, 0.0)
@@ -108,9 +114,11 @@ def test_bad_updates_are_refused() -> None:
         (Update(far, 1, {}), r"norm of the update must be at most 2, but got 5\.91608"),
         (Update({**sent, "w": sent["w"] * np.float32("inf")}, 1, {}), "w: values must be finite"),
         (Update(sent, 0, {}), "samples must be a whole number above 0, at most 2⁵³, but got 0"),
+        (Update(sent, 2**53 + 1, {}), "samples must be"),
         (Update(sent, 1.0, {}), "samples must be"),  # type: ignore[arg-type]
         (Update(sent, True, {}), "samples must be"),
         (Update(sent, 1, {"loss": float("nan")}), "metrics must be finite numbers by name"),
+        (Update(sent, 1, {"loss": 1.1e300}), "metrics must be"),  # sums would be infinite
         (Update(sent, 1, {"name": "Ann"}), "metrics must be"),  # type: ignore[dict-item]
     ):
         with pytest.raises(odt.DataError, match=f"client 7: .*{rule}.*It is refused"):

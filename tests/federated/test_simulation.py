@@ -14,6 +14,7 @@ from odt import federated
 from odt.core.checkpoints import checkpoint
 from odt.federated.checks import distance
 from odt.federated.client import Client, round_seed
+from odt.federated.federation import weighted_metrics
 from odt.federated.history import write_log
 from odt.federated.strategies.strategy_text import STRATEGIES
 from odt.federated.update import Tensors, Update
@@ -216,6 +217,59 @@ def test_a_bad_update_is_refused_and_the_round_goes_on(
     assert history.rounds[2].samples == 135
     assert len(history.rounds[2].refused) == 1
     assert history.of("val_loss")[3] < history.of("val_loss")[0]
+
+
+def test_a_refused_update_leaves_no_error_feedback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounds are those in which the client fails before its payload is made."""
+
+    def fail(update: Update) -> Update:
+        raise odt.TrainingError("the loss must be finite.")
+
+    monkeypatch.setattr("odt.federated.federation.Client", Bad)
+    histories = []
+    for answer in (fail, lambda u: changed(u, lambda a: a + 100)):
+        Bad.answer = staticmethod(answer)
+        with pytest.warns(odt.OdtWarning, match="round 2: client 1: "):
+            histories.append(simulate(norm_bound=9.0, payload="int8"))
+    assert same(histories[0].tensors, histories[1].tensors)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_tensors_that_cannot_be_evaluated_leave_the_model_before() -> None:
+    strategy = federated.FedAdam(eta=3e38)
+    with trainer() as used, trainer() as new:
+        begin = federated.tensors_of(new)
+        with pytest.raises(
+            odt.TrainingError, match=r"^round 1: .* The model is that of round 0\.$"
+        ):
+            simulate(used, strategy=strategy)
+        assert same(federated.tensors_of(used), begin)
+    assert not strategy.state
+
+
+def test_a_metric_is_weighted_by_the_samples_of_those_that_report_it() -> None:
+    updates = [Update({}, 1, {"loss": 1.0}), Update({}, 3, {"loss": 2.0, "auc": 0.5})]
+    assert weighted_metrics(updates) == {"loss": 1.75, "auc": 0.5}
+
+
+def test_samples_that_are_held_back_do_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, evaluated = dict[int, Any](), dict[int, Any]()
+
+    class Seen(Client):
+        def train(self, tensors: Tensors, round: int) -> Update:
+            trained[self.partition] = self.samples
+            return super().train(tensors, round)
+
+        def evaluate(self, tensors: Tensors) -> Any:
+            evaluated[self.partition] = self.samples
+            return super().evaluate(tensors)
+
+    monkeypatch.setattr("odt.federated.federation.Client", Seen)
+    simulate(client_validation=0.2, rounds=1)
+    for k in range(4):
+        assert (len(trained[k]), len(evaluated[k])) == (36, 9)
+    whole = np.concatenate([*trained.values(), *evaluated.values()])
+    assert sorted(whole) == list(range(180))
 
 
 def test_too_few_updates_stop_with_a_line_and_the_model_before(tmp_path: Path) -> None:
