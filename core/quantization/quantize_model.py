@@ -93,9 +93,10 @@ class LayerNoise:
 
     Attributes:
         operator: position of the operator in the float model.
-        op: its name.
-        tensor: name of its output.
-        decibels: 10 log₁₀ of the power of the values over that of the difference.
+        op: name of the operator.
+        tensor: name of the operator's output.
+        decibels: 10 log₁₀ (P / D), with the mean square P of the float values and D of the
+            differences.
     """
 
     operator: int

@@ -44,9 +44,9 @@ class ClassificationReport:
 
     Attributes:
         classes: names of the C classes; their numbers if no names are known.
-        precision: of the samples predicted as each class, the fraction that has it (C,); 0 for a
+        precision: fraction of the samples predicted as a class that have this class (C,); 0 for a
             class that is never predicted.
-        recall: of the samples of each class, the fraction that is predicted as it (C,); 0 for a
+        recall: fraction of the samples of a class that are predicted as this class (C,); 0 for a
             class without samples.
         f1_score: harmonic mean of precision and recall (C,); 0 if both are 0.
         support: number of samples of each class (C,).

@@ -77,7 +77,7 @@ def compare_models(first: Model | Path, second: Model | Path) -> Difference:
 
     Args:
         first: a model or the path of its file.
-        second: another one.
+        second: another model or the path of its file.
 
     Raises:
         ModelError: if a model cannot be read.
@@ -225,12 +225,13 @@ def compare_outputs(
 
     Args:
         first: a model or the path of its file.
-        second: another one, with inputs and outputs of the same shapes.
+        second: another model or the path of its file, with inputs and outputs of the same shapes.
         x: inputs (N, …), as in `Trainer.fit`.
         batch_size: samples of a batch.
         micro_batch: samples that a worker computes at once; chosen by odt if left out.
         workers: number of worker threads; chosen by odt if left out.
-        progress: called after each batch with the number of samples done, and of all.
+        progress: called after each batch with the number of samples computed so far and the number
+            of all samples.
 
     Returns:
         An Agreement for each output.

@@ -47,13 +47,15 @@ class Evaluation:
     """Loss and metrics of a model over samples.
 
     Attributes:
-        loss: mean loss of the samples, or their sum; with weights of samples the weighted one.
+        loss: mean loss of the samples, or the sum of their losses with the reduction "sum". Weights
+            of samples are applied.
         metrics: metrics by the names that were given.
         classes: figures of each class; None if the targets are not classes.
-        results: loss, target and prediction of each sample, if they were asked for.
-        label: sample → its file or place, for new data; None for data files and arrays.
+        results: loss, target and prediction of each sample; None unless `per_sample` was given.
+        label: function that returns the file or the place of a sample, for new data; None for data
+            files and arrays.
         data: the samples, as odt reads them.
-        detections: detections of each sample, of a model that is evaluated on boxes; else None.
+        detections: detections of each sample, if the model was evaluated on boxes; else None.
     """
 
     loss: float
@@ -294,11 +296,12 @@ def evaluate(
         task: "boxes" to evaluate a detector on boxes, as for Trainer. Default: "boxes" for targets
             of boxes in a data file.
         per_class: whether to refuse targets that are not classes.
-        per_sample: whether to keep the loss of each sample, which then run one by one.
+        per_sample: whether to keep the loss of each sample. Samples are then computed one by one.
         check_data: whether to check all values before the first batch.
         micro_batch: samples that a worker computes at once; chosen by odt if left out.
         workers: number of worker threads; chosen by odt if left out.
-        progress: called after each batch with the number of samples done, and of all.
+        progress: called after each batch with the number of samples computed so far and the number
+            of all samples.
         show: called with each note about the model and the samples, such as `print`.
         options: `loss`, `output_losses`, `loss_weights`, `reduction` and `batch_size` of Trainer.
 

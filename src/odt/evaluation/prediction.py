@@ -133,7 +133,8 @@ def predict(
         batch_size: samples of a batch.
         micro_batch: samples that a worker computes at once; chosen by odt if left out.
         workers: number of worker threads; chosen by odt if left out.
-        progress: called after each batch with the number of samples done, and of all.
+        progress: called after each batch with the number of samples computed so far and the number
+            of all samples.
         show: called with each note about the model and the samples, such as `print`.
 
     Returns:

@@ -90,7 +90,7 @@ class Client:
         """Trains one round, beginning with tensors from a server and a new optimizer state.
 
         Args:
-            tensors: name → array, as `tensors` has them.
+            tensors: mapping from names to arrays, in the form of the attribute `tensors`.
             round: number of the round, from 1.
 
         Returns:
@@ -122,7 +122,7 @@ class Client:
         """Computes loss and metrics on the client's samples, without training.
 
         Args:
-            tensors: name → array, as `tensors` has them.
+            tensors: mapping from names to arrays, in the form of the attribute `tensors`.
 
         Raises:
             DataError: if the tensors do not match the model.

@@ -30,10 +30,10 @@ class Round:
         samples: number of samples that these clients trained on.
         bytes_up: bytes of the arrays that the clients sent.
         bytes_down: bytes of the arrays that the clients were sent.
-        metrics: loss and metrics of the clients' training, means weighted by samples; with the
-            prefix val_ on the validation data; with client_ the mean over the clients' own
-            held-back samples, with client_min_ the lowest metric of a client, and client_max_loss
-            the highest loss.
+        metrics: loss and metrics of the clients' training, as means weighted by samples. Names with
+            the prefix val_ are values on the validation data. Names with the prefix client_ are
+            means over the clients' own held-back samples; client_min_ marks the lowest metric of a
+            client, and client_max_loss is the highest loss.
     """
 
     round: int

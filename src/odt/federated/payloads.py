@@ -78,8 +78,8 @@ def encode(
         tensors: trained tensors.
         reference: the tensors that training began with, as received.
         kind: one of PAYLOADS.
-        residual: what rounding left over in earlier rounds, changed in place; empty at first. Used
-            by int8; None for no error feedback.
+        residual: rest that rounding left over in earlier rounds, by name; empty at first, and
+            changed in place. Only int8 uses it. None for no error feedback.
 
     Raises:
         OptionError: if there is no such kind.

@@ -31,11 +31,12 @@ def privacy_loss(
 ) -> float:
     """Returns ε of the (ε, δ)-differential privacy of a federation.
 
-    A round is a Gaussian mechanism; rounds are composed as Rényi differential privacy, of which the
-    best bound is taken. Neighbors are two federations of which one has one client more, less or
-    replaced; the mean of n clipped updates then moves by up to 2C/n. Needs
-    `pip install 'odt[privacy]'`. Source: Mironov, Rényi Differential Privacy (2017); Mironov et
-    al., Rényi Differential Privacy of the Sampled Gaussian Mechanism (2019).
+    Each round is a Gaussian mechanism. The rounds are composed as Rényi differential privacy, and
+    the best of its bounds is returned. Two federations are neighbors if they differ in one client,
+    which is added, left out or replaced. Between neighbors, the mean of n updates that are clipped
+    to norm C differs by up to 2C/n. Needs `pip install 'odt[privacy]'`. Source: Mironov, Rényi
+    Differential Privacy (2017); Mironov et al., Rényi Differential Privacy of the Sampled Gaussian
+    Mechanism (2019).
 
     Args:
         rounds: number of rounds.
@@ -45,9 +46,9 @@ def privacy_loss(
             holds only if clients are drawn independently; strategies of Flower draw a fixed number,
             so give 1 for them.
         delta: δ, less than 1 / clients.
-        sensitivity: largest change of the sum by one client, in clipping norms. 2 for a mean, as
-            above; 1 for a sum with a fixed divisor, if neighbors have one client more or less, but
-            none replaced.
+        sensitivity: largest change of the sum that one client can cause, in units of the clipping
+            norm. 2 for a mean, as above. 1 for a sum with a fixed divisor, if neighbors have one
+            client more or less, but no client is replaced.
 
     Raises:
         OptionError: if an argument is out of range.

@@ -16,7 +16,7 @@ class Update:
     """The result of a client's round; nothing else leaves the client.
 
     Attributes:
-        tensors: name → trained values, in the order of the model.
+        tensors: mapping from names to trained values, in the order of the model.
         samples: number of samples trained on, the client's weight in an average.
         metrics: loss and metrics of the client's last epoch.
     """

@@ -319,21 +319,22 @@ def load_model(
         adapters: path of a file of low-rank adapters that were made for the model: an .npz of odt,
             PEFT's adapter_model.safetensors or its folder, whose modules have the names of weights,
             or a .gguf.
-        signature: name of the signature to use, if the file has several; None for its first
+        signature: name of the signature to use, if the file has several. Default: the first
             subgraph.
-        input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
-            whose shape the file leaves open; the name may be that in the signature.
-        input_values: name of an input → its value, for inputs that are the same for all samples,
-            such as a sampling rate: they are then constants, and choose the branches that depend on
-            them.
-        sequence_length: time steps in a sample of a streaming model, which keeps state from one run
-            to the next; inputs then have the shape (N, sequence_length, …).
-        return_sequences: whether the outputs of a streaming model are those of all time steps,
-            (N, sequence_length, …), instead of those of the last one, (N, …).
+        input_shapes: mapping from names of inputs to their shapes (1, …), for inputs whose shape
+            the file leaves open. The first axis is the batch. Names in the signature are accepted,
+            too.
+        input_values: mapping from names of inputs to values, for inputs that are the same for all
+            samples, such as a sampling rate. These inputs become constants, and choose the branches
+            that depend on them.
+        sequence_length: number of time steps in a sample of a streaming model, which keeps state
+            from one run to the next. Inputs then have the shape (N, sequence_length, …).
+        return_sequences: whether a streaming model returns the outputs of all time steps, (N,
+            sequence_length, …), instead of the outputs of the last one, (N, …).
         max_detections: largest number of boxes that a detector with TFLite_Detection_PostProcess
-            returns for a sample, in files that are written; None for that of the file.
-        anchors: anchors of a detector whose file has none, such as "mediapipe:8,16,16,16": those of
-            MediaPipe's layers with these strides; None for those of the file.
+            returns for a sample, in files that are written. Default: the number in the file.
+        anchors: anchors of a detector whose file has none, such as "mediapipe:8,16,16,16" for the
+            anchors of MediaPipe's layers with these strides. Default: the anchors in the file.
 
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.

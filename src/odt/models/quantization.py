@@ -42,7 +42,7 @@ class QuantizedModel:
         scheme: the scheme of `quantize`.
         integer: number of operators that compute integers, or whose weights are stored in fewer
             bits.
-        real: position and name of each other operator, which computes float32.
+        real: position and name of each operator that computes float32.
         layers: signal-to-noise ratio of each layer, in the order of the model; empty if only
             weights are quantized.
     """
@@ -130,9 +130,9 @@ def quantize(
         ranges: choice of an activation's range. percentile: without 0.001 % of the values on each
             side. minmax: from the smallest to the largest value. mse: with the least mean squared
             error.
-        samples: number of samples, evenly spaced in the data, that are used at most.
-        keep_float: one or several patterns of operators, or of names of their outputs, that keep
-            float32.
+        samples: maximum number of samples to use. They are evenly spaced in the data.
+        keep_float: one or several patterns; operators keep float32 if a pattern matches their kind
+            or the name of their output.
 
     Returns:
         The quantized model.

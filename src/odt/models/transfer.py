@@ -51,9 +51,9 @@ def replace_head(
     Args:
         model: a model, the path of its file, or "mobilenet" (photos) or "keywords" (sounds) of the
             package odt-models.
-        classes: number of outputs of the new last layer: classes, or values of a regression; or
-            the names of the classes, which a detector needs. A TFLite file stores names as the
-            labels of its metadata, a Circle file in its preprocessing record.
+        classes: number of outputs of the new last layer: classes, or values of a regression. Or the
+            names of the classes, which a detector needs. A TFLite file stores the names as labels
+            in its metadata, and a Circle file stores them in its preprocessing record.
         like: data that the model will be trained on, instead of `classes`: path of a data file, or
             a pair of arrays (x, y), as in `new_model`; for a detector, a data file of boxes.
         activation: softmax if each sample has one class; sigmoid if classes do not exclude each
@@ -61,13 +61,13 @@ def replace_head(
             categorical cross-entropy, binary cross-entropy, or none. Default: as in `like`, else
             softmax.
         hidden: units of further new layers before the last, each FULLY_CONNECTED with RELU.
-        after: position of the operator whose output the new layers read. Default: the last
-            operator that pools over height and width; without one, the new layers read the input
-            of the last layer with weights.
+        after: position of the operator whose output the new layers read. Default: the last operator
+            that pools over height and width. If there is none, the new layers read the input of the
+            last layer with weights.
         classifier: whether a model with several outputs, or with several positions in its output,
             becomes a classifier of whole samples, without these outputs. `after` implies it.
-        max_detections: largest number of boxes that a detector returns for a sample. Default: that
-            of the file.
+        max_detections: largest number of boxes that a detector returns for a sample. Default: the
+            number in the file.
         seed: random seed of the new weights.
         show: called with each line of what was replaced, such as `print`: the new output, the
             features that it reads and other choices of `after`, and the operators that train alone

@@ -47,22 +47,25 @@ class Personalization(Printed):
 
     Attributes:
         kept: whether the new model was written.
-        rolled_back: why it was not; empty if it was, or if nothing was trained.
+        rolled_back: why the new model was not written; empty if it was written, or if nothing was
+            trained.
         path: path of the new model.
         classes: names of all classes; numbers for unknown names.
         new_classes: names of the classes that the model did not have.
         samples: number of new samples.
         held_back: number of new samples that did not train and were used to compare the models.
-        before: accuracy, averaged over the classes, and loss of the old model on them; None if
-            nothing was held back. The loss is infinite if the model does not have their class.
-        after: the same of the new model.
+        before: accuracy, averaged over the classes, and loss of the old model on the samples that
+            were held back; None if there were none. The loss is infinite if the model does not have
+            their class.
+        after: the same values of the new model.
         replayed: number of stored samples that trained with the new ones.
-        replay_before: accuracy and loss of the old model on them; None without stored samples.
-        replay_after: the same of the new model.
+        replay_before: accuracy and loss of the old model on the stored samples; None if there were
+            none.
+        replay_after: the same values of the new model.
         memory: bytes planned for weights, optimizer state, activations and features.
         store: path of the store of features.
-        stored: number of samples in it.
-        store_nbytes: bytes of its file.
+        stored: number of samples in the store.
+        store_nbytes: size of the store's file in bytes.
     """
 
     kept: bool
@@ -146,25 +149,25 @@ def personalize(
     Args:
         model: a classifier that ends in FULLY_CONNECTED and SOFTMAX, or the path of its file.
         samples: new samples (x, y): inputs (N, …) as in `Trainer.fit`, and labels (N,), class names
-            (N,) or one-hot rows (N, C); or a DataSet of arrays or files; or NewData, a folder of
-            photos or sounds with a folder for each class, which may be new.
-        classes: names of the classes by label or column of y. They are matched with the names in
-            the model or the store, so that any order will do; others are new classes. If a
-            data file has class names beside it, these are matched with `classes`, too. Default: the
-            names beside a data file; without names, labels are the model's, and those from its
-            number of classes on are new classes.
+            (N,) or one-hot rows (N, C). Or a DataSet of arrays or files, or a NewData: a folder
+            that has a folder of photos or sounds for each class. A class may be new.
+        classes: names of the classes, in the order of the labels or of the columns of y. They are
+            matched with the names in the model or the store, in any order; other names are new
+            classes. If a data file comes with class names, these are also matched with `classes`.
+            Default: the names that come with the data file. Without names, labels are the numbers
+            of the model's classes, and higher labels are new classes.
         out: path of the new model. Default: the model's own file.
-        store: path of the stored features. Default: the model's path with ".features.npz". A new
-            file is written next to `out`, unless given.
-        samples_per_class: number of samples to store of each class, at most.
-        store_bytes: size of the store's file, at most, such as "1MB" or a number of bytes.
-        sampling: which samples are stored: "reservoir", a random sample of all that were ever
-            seen, or "herding", those whose mean is closest to that of all (iCaRL).
-        held_back: fraction of the new samples of each class that do not train and decide whether
-            the new model is written; at least one of each class with three samples or more. 0
-            for none.
-        forgetting: largest fall of the accuracy on the stored samples, averaged over the classes,
-            with which the new model is still written; 1 for any.
+        store: path of the stored features. Default: the model's path with ".features.npz". If the
+            store is new and no path is given, it is written next to `out`.
+        samples_per_class: maximum number of samples to store of each class.
+        store_bytes: maximum size of the store's file, such as "1MB" or a number of bytes.
+        sampling: samples that are stored: "reservoir" for a random sample of all samples ever seen,
+            or "herding" for the samples whose mean is closest to the mean of all (iCaRL).
+        held_back: fraction of the new samples of each class that do not train, but decide whether
+            the new model is written; at least one sample of a class that has three or more. 0 for
+            none.
+        forgetting: by how much the accuracy on the stored samples, averaged over the classes, may
+            fall if the new model is to be written; 1 for any fall.
         epochs: number of epochs; 0 only stores features of the samples, for example of training
             data before the model goes to a device.
         optimizer: name of an optimizer or an object, as in Trainer.

@@ -37,7 +37,7 @@ def report(
         x: inputs (N, …) of test samples, or a DataSet, as in `Trainer.evaluate`; None for the
             run's validation samples.
         y: targets (N, …) of the test samples; left out with a DataSet.
-        wrong: number of most wrong samples to show.
+        wrong: number of samples with the largest errors to show.
         out: path of the page. Default: report.html in the folder of the run.
         progress: called after each batch with the number of samples done, and of all.
 

@@ -42,10 +42,10 @@ class Run:
         path: the folder.
         recipe: options of the run by their names on the command line.
         record: state, versions and files of the run: content of run.json.
-        rows: a mapping for each epoch, in order, with epoch, step, seconds, learning_rate, loss,
-            metrics and, with val_ before their names, those of validation. The first is epoch 0,
-            before training, also if training was resumed in the folder. A run in a new folder that
-            continues from a checkpoint begins with the epoch after it.
+        rows: results of each epoch, in order: a mapping with epoch, step, seconds, learning_rate,
+            loss and metrics. Validation values have names that begin with val_. The first row is
+            epoch 0, before training, even if training was resumed in the folder. If a run in a new
+            folder continues from a checkpoint, its first row is the epoch after the checkpoint.
     """
 
     path: Path

@@ -21,8 +21,8 @@ class Board:
     """Rates of a machine, of one thread, from which the time of a run is estimated.
 
     Attributes:
-        name: its name.
-        processor: its processor.
+        name: name of the board.
+        processor: name of the processor.
         kernels: instruction set of the compiled kernels, or NumPy.
         threads: number of cores.
         ram: bytes of memory.
@@ -32,9 +32,9 @@ class Board:
         convolution: operations per second of convolutions.
         depthwise: operations per second of depthwise convolutions.
         memory: bytes per second that operators read and write.
-        call: seconds of a call beside its arithmetic.
-        numpy_call: the same for a kernel of NumPy.
-        step: seconds of a step beside its calls.
+        call: seconds that a call of a compiled kernel takes in addition to its arithmetic.
+        numpy_call: seconds that a call of a NumPy kernel takes in addition to its arithmetic.
+        step: seconds that a step takes in addition to its calls.
         basis: "measured" or "estimated".
     """
 

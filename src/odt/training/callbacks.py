@@ -80,9 +80,10 @@ class History(Callback):
 
     Attributes:
         epoch: numbers of the epochs, from 0.
-        history: name (loss, val_loss, a metric) → its values, one for each epoch.
-        start: values before the first step; those of training from at most 256 samples. Empty for
-            a resumed run and for batches from an iterable.
+        history: mapping from names (loss, val_loss, a metric) to lists of values, one for each
+            epoch.
+        start: values before the first step. Values of training are computed from at most 256
+            samples. Empty for a resumed run, and for batches from an iterable.
     """
 
     def __init__(self) -> None:

@@ -50,8 +50,8 @@ class CheckResult:
 
     Attributes:
         trains: True, False, or None if unknown.
-        findings: one line for each test, with its result; for a model with operators that odt
-            cannot compute, one for each of them.
+        findings: a line with the result of each test. If the model has operators that odt cannot
+            compute, a line for each of them.
         trained: labels of the weights that train.
         untrained: labels of the selected weights that get no gradient.
         could_train: how to train a part of a model that cannot be trained as a whole; else empty.

@@ -53,7 +53,7 @@ class CheckpointState:
         """Makes a state of a source; users call `load` or read `Trainer.state`.
 
         Args:
-            source: what holds the arrays: the contents of a file, or a trainer.
+            source: object that holds the arrays: the contents of a file, or a trainer.
         """
         self._source = source
         self.parameters = Parameters(source, PARAMETERS)

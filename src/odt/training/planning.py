@@ -94,10 +94,10 @@ class MemoryForecast:
     """Memory that training needs, in bytes.
 
     Attributes:
-        peak: peak memory of training, without Python and its modules. Weights are first copied
-            from the file; the peak is that of the larger of this phase and training, and usually
-            the sum of the parts below. For a C program, it is the program's static memory, as is
-            `allocated`.
+        peak: peak memory of training, without Python and its modules. Before training, weights are
+            copied from the file; the peak is that of the phase that needs more memory, and usually
+            the sum of the parts below. For a C program, it is the static memory of the program,
+            like `allocated`.
         process: peak memory of the whole process, with Python and the modules that it has imported;
             0 for a C program.
         limit: bytes that the process may use; None for no limit.
@@ -112,8 +112,8 @@ class MemoryForecast:
         workers: number of worker threads.
         constants: weights that do not train, in the mapped model file; not part of the peak of a
             C program.
-        data: pages of the mapped data files with a memory budget; without one, the system may keep
-            more of them in memory. 0 for a C program.
+        data: pages of the mapped data files with a memory budget. Without a budget, the system may
+            keep more of them in memory. 0 for a C program.
         overhead: Python objects and libraries, estimated; 0 for a C program.
         packed: weights in the layout of the kernels, packed once in a step.
         dequantized: initial float32 values of the weights that the file stores in another type; 0
@@ -278,14 +278,14 @@ def plan(
         y: targets, as in `Trainer.fit`.
         epochs: number of epochs of the run.
         validation_split: fraction of the samples used for validation.
-        patience: epochs without an improvement after which the run stops early; the time of all
-            epochs is then an upper bound.
-        data_length: number of samples, for training and validation together; with `x`, only its
-            first samples are used. The memory of `cache_frozen`, of a teacher and of
-            metrics such as AUC depends on this number.
-        board: name of a board, such as "pi-4", a file of `odt benchmark-board`, or a Board: memory
-            and time are those on it, from its rates, and nothing is measured here. The kernels are
-            those of this machine. docs/memory.md lists the boards.
+        patience: number of epochs without an improvement after which the run stops early. The time
+            of all epochs is then an upper bound.
+        data_length: number of samples, for training and validation together. With `x`, only its
+            first samples are used. The memory of `cache_frozen`, of a teacher and of metrics such
+            as AUC depends on this number.
+        board: machine to plan for, instead of this one: the name of a board, such as "pi-4", a file
+            of `odt benchmark-board`, or a Board. Time is computed from its rates, and nothing is
+            measured. The kernels are those of this machine. docs/memory.md lists the boards.
         target: machine of a C program, as in `compile`, whose static memory is planned; None for a
             process on this machine.
         options: arguments of Trainer. `frozen_int8=True` stands for inputs that are not known yet;

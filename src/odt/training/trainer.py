@@ -55,8 +55,8 @@ class Trainer(Closing):
     Attributes:
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
-        worse: whether the loss after the last `fit` is above that before it by more than its spread
-            over batches.
+        worse: whether the last `fit` raised the loss by more than the standard deviation of the
+            loss over batches.
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
     """
@@ -103,8 +103,9 @@ class Trainer(Closing):
             loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
                 "huber:delta=0.5" or Huber(0.5); `odt docs reference` lists them. A custom loss is
                 an object with functions value and gradient of targets and outputs, a pair of these
-                functions, or "module:object". A mapping from names of outputs to losses, or a list
-                of one for each output, gives other outputs none.
+                functions, or "module:object". For several outputs, a mapping from names of outputs
+                to losses, or a list with one for each output; outputs that the mapping does not
+                name have no loss.
             optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
                 as Adam(1e-3); `odt docs reference` lists them.
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
@@ -124,15 +125,16 @@ class Trainer(Closing):
                 metrics may be map, map50 and f1.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
             learning_rate_of: mapping from patterns of weight names or operators to factors of the
-                learning rate; or pairs.
+                learning rate, or a sequence of such pairs.
             sparse: mapping from patterns of filter names to the fraction of the output channels
-                that trains, those with the largest norm; or pairs.
+                that trains, or a sequence of such pairs. The channels with the largest norm train.
             hyper_parameters: hyper-parameters of an optimizer that is given by name.
             reduction: sum_over_batch_size or sum.
-            output_losses: mapping from names or numbers of outputs to losses, or "none"; or pairs.
-                Outputs have the names of their tensors and those of the signature.
-            loss_weights: mapping from names or numbers of outputs to weights of their losses; or
-                pairs, or a list of one for each output.
+            output_losses: mapping from names or numbers of outputs to losses or "none", or a
+                sequence of such pairs. The name of an output is that of its tensor or that in the
+                signature.
+            loss_weights: mapping from names or numbers of outputs to weights of their losses, or a
+                sequence of such pairs, or a list with one weight for each output.
             memory_budget: peak memory of the process, such as "64MB" or a number of bytes.
             micro_batch: samples that a worker computes at once; chosen by odt if left out.
             workers: number of worker threads; chosen by odt if left out.
@@ -270,8 +272,8 @@ class Trainer(Closing):
 
         Args:
             x: inputs: an array (N, …), a list or mapping of arrays for several inputs, the path of
-                a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader, for
-                which all options but `epochs`, `validation_data`, `callbacks`, `verbose`,
+                a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader. With
+                an iterable, all options but `epochs`, `validation_data`, `callbacks`, `verbose`,
                 `class_weight` and `new_data` must be left out.
             y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
             epochs: total number of epochs; those before a resumed checkpoint count.
@@ -305,19 +307,22 @@ class Trainer(Closing):
             properties: user metadata to store in the checkpoint.
             fine_tune: whether a few steps choose a smaller learning rate for a model that is
                 already trained, and epochs that raise the loss are undone, if no rate is given.
-            class_weight: mapping from classes to weights of their samples' losses in training, 1
-                for others; or "balanced": n / (K · n_c) for n samples of K classes, n_c of them of
-                the class. Default: the weights in the checkpoint, or none.
-            sample_weight: weights of the samples' losses (N,), or of positions (N, …), such as
-                cells or anchors, with the shape of the target without its last axis; of class
-                numbers with their shape. For several outputs, a list or mapping of either, or None
-                for 1. Or the path of a data file. An iterable gives weights in its batches:
-                (x, y, sample_weight).
+            class_weight: mapping from classes to weights of the losses of their samples in
+                training; classes that are left out have the weight 1. Or "balanced": the weight of
+                a class is n / (K · n_c), for n samples of K classes, of which n_c have the class.
+                Default: the weights in the checkpoint, or none.
+            sample_weight: weights of the losses: one for each sample (N,), or one for each position
+                (N, …), such as a cell or an anchor. Weights of positions have the shape of the
+                target without its last axis, or the whole shape of a target of class numbers. For
+                several outputs, a list or mapping of such arrays, with None for weights of 1. May
+                also be the path of a data file. An iterable has the weights in its batches: (x, y,
+                sample_weight).
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
-                "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
-                `odt docs augmentation` lists them. Default: those in the checkpoint, or none.
-            new_data: whether to train on other data than the checkpoint was trained on: from epoch
-                1, with its weights and optimizer state.
+                "flip,rotate:15". A function f(x, rng) of a sample and a numpy.random.Generator is
+                an augmentation, too. `odt docs augmentation` lists them. Default: those in the
+                checkpoint, or none.
+            new_data: whether the data are other than those of the checkpoint. Training then begins
+                at epoch 1, with the weights and the optimizer state of the checkpoint.
 
         Returns:
             Loss and metrics of each epoch.
@@ -375,8 +380,8 @@ class Trainer(Closing):
             x: inputs, as in `fit`.
             y: targets (N, …), as in `fit`.
             lowest: rate of the first step.
-            highest: rate of the last step. The test ends earlier if the loss is not finite or four
-                times as high as that of the weights before the test.
+            highest: rate of the last step. The test ends earlier if the loss is not finite, or is
+                four times the loss of the weights before the test.
             steps: number of steps, whose rates grow exponentially.
             seed: random seed of the order of the samples.
             sample_weight: weights of the samples' losses, as in `fit`.

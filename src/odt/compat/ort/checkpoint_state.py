@@ -141,7 +141,7 @@ class CheckpointState:
     model's file, and are parameters of the state as soon as a module uses it.
 
     Attributes:
-        odt_state: the state as odt has it.
+        odt_state: the state in odt's own form.
         module: the module that uses the state, if there is one.
     """
 
