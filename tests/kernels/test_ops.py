@@ -3,14 +3,13 @@
 What to do when one of these fails stands in the assertion's message.
 """
 
-import tracemalloc
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from op_db import FLOAT32, OP_DB, OpInfo, Refusal, Sample
+from support.allocation import MAX_BYTES, peak_of
 from support.op_run import (
     Arrays,
     Case,
@@ -27,7 +26,7 @@ from support.paths import ROOT
 
 from odt.errors import ShapeError
 from odt.kernels.registry import LOSSES, operator_names
-from odt.kernels.rows.opdef import Array, Attrs, Kernel, TensorSpec
+from odt.kernels.rows.opdef import Array, TensorSpec
 
 STEP = 1e-6  # of one element
 # Differences of the reference with 80 bits are exact to about 1e-11, so that a gradient that was
@@ -37,7 +36,6 @@ NEARER = (NEAR[0] / 10, NEAR[1] / 10)  # of directions; in doubt, the elements t
 MANY = 64  # elements of a gradient
 DIRECTIONS = 16  # one gradient in 65,536 that is wrong passes
 STRIDE = 1e-4  # of a direction of length 1
-MAX_BYTES = 4 * np.getbufsize() * 4  # NumPy's iterators buffer so much whatever the size
 LEAST_LARGE = 1 << 20
 
 ROWS = pytest.mark.parametrize("info", [pytest.param(i, id=n) for n, i in OP_DB.items()])
@@ -322,16 +320,6 @@ def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
         close(got, np.asarray(wanted), 1e-5, 1e-6, what)
 
 
-def peak_of(kernel: Kernel, attrs: Attrs, arguments: Mapping[str, Any]) -> int:
-    """Returns the peak of the memory that a call allocates, in bytes."""
-    tracemalloc.start()
-    try:
-        kernel.run(attrs, **arguments)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @LARGE
 def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> None:
     """Neither apart nor aliased: NumPy copies where memory overlaps and a call cannot bear it."""
@@ -344,9 +332,7 @@ def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> No
         for alias in (None, *kernel.may_alias):
             _, arrays, prepared = case.bind(kernel, of=of, alias=alias)
             with np.errstate(all="ignore"):  # the second run reads what the first overwrote
-                kernel.run(case.attrs, **arrays, **prepared)
-                # The interpreter itself allocates now and then, such as for more interned names.
-                peak = min(peak_of(kernel, case.attrs, {**arrays, **prepared}) for _ in range(2))
+                peak = peak_of(kernel, case.attrs, {**arrays, **prepared})
             how = f" with {' in the memory of '.join(alias)}" if alias else ""
             assert peak < MAX_BYTES, f"{label}{how} allocates {peak} bytes: use out=, workspace"
 

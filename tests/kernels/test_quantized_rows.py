@@ -4,13 +4,13 @@ A new one needs `quantized` in kernels/ops/NAME.py, its kernel in kernels/intege
 file in tests/op_db. What to do when one of these fails stands in the assertion's message.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from op_db import OP_DB, OpInfo, Sample
-from support.op_run import Arrays, Case, draw, row_of
+from support.allocation import MAX_BYTES, peak_of
+from support.op_run import Arrays, Case, draw, row_of, spec_of
 
 from odt.core.formats.flatbuffer.operator_options import tensor_type
 from odt.core.lowering.binding import names_of
@@ -101,21 +101,59 @@ def as_integers(a: Array) -> Array:
     return np.asarray(np.rint(a / most * 127), INT8)
 
 
-@samples([op for op in ROWS if op in integer_names() and len(ROWS[op].layers) < 2])
+INTEGER_ROWS = [op for op in ROWS if op in integer_names() and len(ROWS[op].layers) < 2]
+
+
+@samples(INTEGER_ROWS)
 def test_integer_kernels_compute_the_definition(info: OpInfo, sample: Sample) -> None:
     """The output is at most one step from the reference, on the numbers of the integers."""
-    row, facts = row_of(info.name), ROWS[info.name]
-    tensors, integers = quantized_inputs(row, facts, draw(info, sample, np.float64))
-    real = {n: dequantize(integers[n], t.quantization) for n, t in tensors.items()}
-    options = {**sample.options, **sample.statics}
-    expected = np.asarray(info.reference(options, real)["y"])
-    to = tensors["x"].quantization if facts.one_scale else output_quantization(facts, expected)
-    tensors["y"] = QuantizedTensor(to, INT8)
-    y = integer_output(info.name, sample, tensors, integers)
+    case, expected, to = integer_case(info, sample)
+    y = case.forward()["y"]
     assert y.dtype == INT8
     steps = np.rint(expected / float(to.scale[0])) + int(to.zero_point[0])
     beyond = np.abs(y - np.clip(steps, *limits(INT8)))
     assert beyond.max(initial=0) <= 1, f"off by {beyond.max()} steps"
+
+
+@samples(INTEGER_ROWS)
+def test_integer_rows_take_the_batches_and_axes_of_the_real_ones(
+    info: OpInfo, sample: Sample
+) -> None:
+    real, case = row_of(info.name), integer_case(info, sample)[0]
+    for name in ("add_batch_axis", "permute"):
+        is_missing = getattr(real, name) is not None and getattr(case.row, name) is None
+        assert not is_missing, f"{case.row.name} must have {name}, as {info.name} has"
+    batched = frozenset(sample.inputs.keys() - {*sample.constants})
+    inputs = {n: spec_of(a) for n, a in draw(info, sample, np.float64).items()}
+    mixes = real.mixes_samples(real.attrs(sample.options, sample.statics), inputs, batched)
+    assert case.row.mixes_samples(case.attrs, case.specs, batched) == mixes, (
+        f"mixes_samples of {case.row.name} must be that of {info.name}"
+    )
+
+
+@pytest.mark.parametrize("op", INTEGER_ROWS)
+def test_an_integer_call_allocates_nothing_that_grows(op: str) -> None:
+    sample = OP_DB[op].large
+    assert sample is not None
+    case = integer_case(OP_DB[op], sample)[0]
+    _, arrays, prepared = case.bind(case.row.forward)
+    peak = peak_of(case.row.forward, case.attrs, {**arrays, **prepared})
+    assert peak < MAX_BYTES, f"{case.row.name} allocates {peak} bytes: use out=, workspace"
+
+
+def integer_case(info: OpInfo, sample: Sample) -> tuple[Case, Array, Quantization]:
+    """Returns the integer row with a sample's inputs, the reference of y, and y's quantization."""
+    facts, inputs = ROWS[info.name], draw(info, sample, np.float64)
+    tensors, integers = quantized_inputs(row_of(info.name), facts, inputs)
+    real = {n: dequantize(integers[n], t.quantization) for n, t in tensors.items()}
+    expected = np.asarray(info.reference({**sample.options, **sample.statics}, real)["y"])
+    to = tensors["x"].quantization if facts.one_scale else output_quantization(facts, expected)
+    tensors["y"] = QuantizedTensor(to, INT8)
+    row = row_of(INTEGER + info.name)
+    arrays = {**integers, **integer_constants(info.name)(tensors)}
+    attrs = row.attrs({**sample.options, "quantized": tensors}, sample.statics)
+    named = {n: arrays[n] for n in names_of(row.inputs).plain if n in arrays}
+    return Case.make(row, attrs, named), expected, to
 
 
 def quantized_inputs(
@@ -145,17 +183,6 @@ def quantized_inputs(
 def output_quantization(facts: QuantizedDef, y: Array) -> Quantization:
     lo, hi = facts.range or (float(y.min(initial=0)), float(y.max(initial=0)))
     return one_scale((hi - lo) / 256, -128) if facts.range else range_quantization(lo, hi, INT8)
-
-
-def integer_output(
-    op: str, sample: Sample, tensors: Mapping[str, QuantizedTensor], integers: Arrays
-) -> Array:
-    """Runs the integer row of an operator."""
-    row = row_of(INTEGER + op)
-    arrays = {**integers, **integer_constants(op)(tensors)}
-    options = {**sample.options, "quantized": tensors}
-    inputs = {n: arrays[n] for n in names_of(row.inputs).plain if n in arrays}
-    return Case.make(row, row.attrs(options, sample.statics), inputs).forward()["y"]
 
 
 @pytest.mark.parametrize(
