@@ -371,6 +371,14 @@ CASES: dict[str, Case] = {
         {"broadcast": 1, "axis": 1},
         lambda x: x + BN["b"][V],
     ),
+    # Output i is the input at i / 2, beyond the last one the last.
+    "linear resizing before opset 11": (
+        "Resize",
+        {"scales": np.array([1, 1, 2, 1], np.float32)},
+        10,
+        {"mode": "linear"},
+        lambda x: np.stack((x, (x + x[:, :, [1, 2, 3, 3]]) / 2), 3).reshape(2, 3, 8, 5),
+    ),
 }
 
 
