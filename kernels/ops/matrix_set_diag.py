@@ -1,4 +1,4 @@
-"""MATRIX_SET_DIAG: matrices with other diagonals.
+"""MATRIX_SET_DIAG: the matrices x with given diagonals in place of their own.
 
 x, y (…, M, N)    diagonal (…, K), where K is the smaller of M and N
 

@@ -1,4 +1,4 @@
-"""SEGMENT_SUM: sums of consecutive entries of x, which ascending segment numbers divide.
+"""SEGMENT_SUM: sums of the entries of x with the same segment number; the numbers ascend.
 
 x (S, R…)    segments (S,) of integers, static    y (K, R…), where K − 1 is the last number
 
