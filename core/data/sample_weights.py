@@ -6,6 +6,7 @@ divisor. Metrics are not weighted.
 
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,22 @@ def checksum(weights: Weights | None, positions: Sequence[Column]) -> str:
     return f"{crc:08x}"
 
 
+def weighs_classes(weights: Any) -> bool:
+    """Whether class weights are given: neither None nor an empty mapping.
+
+    Raises:
+        OptionError: if they are neither a text nor a mapping, as the array of scikit-learn's
+            compute_class_weight.
+    """
+    if weights is None:
+        return False
+    if not isinstance(weights, str | Mapping):
+        rule = f"must be {BALANCED} or a mapping from classes to weights"
+        remedy = "dict(enumerate(weights)) maps the classes to them in order"
+        raise OptionError("class_weight", rule, type(weights).__name__, remedy)
+    return bool(weights)
+
+
 def class_weights(
     weights: str | Mapping[int, float], labels: Array | None, training: SampleOrder, classes: int
 ) -> ClassWeights:
@@ -87,9 +104,6 @@ def class_weights(
     Raises:
         OptionError: if a weight or class is invalid.
     """
-    if not isinstance(weights, str | Mapping):
-        rule = f"must be {BALANCED} or a mapping from classes to weights"
-        raise OptionError("class_weight", rule, type(weights).__name__)
     if not isinstance(weights, str):
         for label, weight in weights.items():
             if label not in range(classes):

@@ -204,6 +204,8 @@ def test_batches_of_an_iterable_may_hold_weights() -> None:
         assert t.evaluate(batches)["loss"] == pytest.approx(t.evaluate(X, Y, W)["loss"])
         with pytest.raises(odt.OptionError, match=r"^`class_weight=`: .*but got balanced, which"):
             t.fit(batches, class_weight="balanced")
+        with pytest.raises(odt.OptionError, match=r"^`class_weight=`: .*but got ndarray"):
+            t.fit(batches, class_weight=np.ones(10))  # type: ignore[arg-type]
         with pytest.raises(odt.OptionError, match=r"^`sample_weight=`: must be in the batches"):
             t.fit(batches, sample_weight=W)
 
@@ -216,6 +218,7 @@ def test_batches_of_an_iterable_may_hold_weights() -> None:
         ({"class_weight": {0: -1.0}}, r"finite and 0 or more, but got -1\.0 for class 0$"),
         ({"class_weight": {0: "1"}}, r"finite and 0 or more, but got '1' for class 0$"),
         ({"class_weight": {0: None}}, r"finite and 0 or more, but got None for class 0$"),
+        ({"class_weight": np.ones(10)}, r"but got ndarray. dict\(enumerate\(weights\)\) maps"),
         ({"class_weight": "even"}, r"class_weight=`: must be balanced or weights, but got even$"),
         ({"sample_weight": -W - 1}, r"sample_weight: sample 0: weights must be finite and 0 or"),
         ({"sample_weight": W[1:]}, r"sample_weight: .* each of the 40 samples, but got 39\."),

@@ -13,7 +13,7 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data, scales_of
-from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
+from odt.core.data.sample_weights import ClassWeights, Weighting, checksum, weighs_classes
 from odt.core.data.split import validation_warning
 from odt.core.options.fit_options import FIT_OPTIONS, FitOptions
 from odt.core.recipe.resolve import contradiction
@@ -217,7 +217,7 @@ class Fit:
         class_weight = options.class_weight
         if class_weight is None:
             class_weight = dict(before.class_weight)
-        if class_weight:
+        if weighs_classes(class_weight):
             losses = session.samples.losses
             training = samples.order.samples
             weighted, classes = class_weighted(data, losses, class_weight, training)

@@ -11,7 +11,7 @@ import numpy as np
 from odt.core.checkpoints.start import Start
 from odt.core.data import dataset
 from odt.core.data.protocol import Scales
-from odt.core.data.sample_weights import BALANCED
+from odt.core.data.sample_weights import BALANCED, weighs_classes
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import changed_constants
 from odt.core.model.model import Model as File
@@ -224,6 +224,7 @@ class Session(Closing):
             OptionError: if the trainer has a cache of frozen layers or a teacher, or weights of
                 classes are to be balanced.
         """
+        is_weighted = weighs_classes(class_weight)
         if class_weight == BALANCED:
             raise OptionError(
                 "class_weight",
@@ -241,7 +242,7 @@ class Session(Closing):
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
                 "trainer a larger `batch_size=`."
             )
-        if class_weight:
+        if class_weight is not None and is_weighted:
             data, _ = class_weighted(data, self.samples.losses, class_weight)
         return data
 
