@@ -27,6 +27,7 @@ from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.rows.opdef import Array, TensorSpec
 
+TARGETS = ("expected output", "y")  # words for targets in messages
 BLOCK = 1 << 20  # bytes of samples that are checked together
 SOUND_HDF5 = "must be a valid HDF5 file"
 
@@ -211,8 +212,11 @@ def column_of(
     """
     dtype = rows.dtype
     if dtype.kind not in "biuf" and not np.can_cast(dtype, spec.dtype, "same_kind"):
-        code = "names, y = np.unique(y, return_inverse=True)"
-        hint = f" Number the classes: {code}." if dtype.kind in "USTO" else ""
+        hint = ""
+        if dtype.kind in "USTO" and what in TARGETS:
+            hint = " Number the classes: names, y = np.unique(y, return_inverse=True)."
+        elif dtype.kind in "USTO":
+            hint = " Convert it, as with a.astype('float32')."
         raise DataError(f"{name}: must hold numbers, but holds {_words(rows)}.{hint}")
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise SampleShapeError(
@@ -264,7 +268,7 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
         for n in spec.shape:  # the first axis of this length that is not used yet
             axes.append(next(k + 1 for k, m in enumerate(shape) if m == n and k + 1 not in axes))
         return f"Reorder its axes: np.transpose(a, {tuple(axes)})."
-    if what in ("expected output", "y") and rows.shape:
+    if what in TARGETS and rows.shape:
         elements = math.prod(shape)
         if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
             return f"Integer labels are for the loss `{_loss_for(LABELS)}`."
@@ -276,6 +280,8 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
                 f"For {elements} classes, give the model as many outputs: odt replace-head with "
                 f"`classes={elements}`."
             )
+    if rows.shape == spec.shape:
+        return "It is one sample: give its first axis to samples, as in a[np.newaxis]."
     return "Its first axis must be the samples."
 
 

@@ -85,12 +85,33 @@ class Samples:
         return 80
 
 
-@pytest.mark.parametrize("data", [Batches(), Samples()])
+class Tensor:
+    """An array of another package: `size` is a method, as of tensors of PyTorch."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.values, dtype)
+
+    def size(self) -> tuple[int, ...]:
+        return np.shape(self.values)
+
+
+class TensorSamples(Samples):
+    """A map-style data set of tensors, as TensorDataset of PyTorch."""
+
+    def __getitem__(self, k: int) -> tuple[Any, Any]:
+        return Tensor(X[k]), Tensor(Y[k])
+
+
+@pytest.mark.parametrize("data", [Batches(), Samples(), TensorSamples()])
 def test_batches_and_samples_train_like_arrays_in_order(data: object) -> None:
     with trainer() as one, trainer() as other:
         one.fit(X[:80], Y[:80], epochs=2, shuffle=False)
-        history = other.fit(data, epochs=2, validation_data=(X, Y))
-        assert "val_accuracy" in history.history
+        history = other.fit(data, epochs=2, validation_data=data).history
+        assert history["val_loss"][1] == other.evaluate(data)["loss"]
+        assert history.keys() >= {"val_accuracy"}
         for name, values in one.weights.items():
             np.testing.assert_array_equal(other.weights[name], values)
 

@@ -44,6 +44,23 @@ DATA: dict[str, tuple[Use, str]] = {
         lambda t: t.fit(X, Y, validation_data=(X, Y, Y[:, 0], Y)),
         "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, but got 4 values.",
     ),
+    "validation batches for arrays": (
+        lambda t: t.fit(X, Y, validation_data=[(X[:8], Y[:8])].__iter__()),
+        "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, or batches if x is "
+        "batches, but got list_iterator.",
+    ),
+    "no validation batches": (
+        lambda t: t.fit([(X[:8], Y[:8])], validation_data=iter(())),
+        "validation_data: must give batches, but it gave none.",
+    ),
+    "one sample without an axis of samples": (
+        lambda t: t.predict(X[0]),
+        "It is one sample: give its first axis to samples, as in a[np.newaxis].",
+    ),
+    "inputs as Python objects": (
+        lambda t: t.predict(X.astype(object)),
+        "x: must hold numbers, but holds Python objects. Convert it, as with a.astype('float32').",
+    ),
     "validation of no samples": (
         lambda t: t.fit(X, Y, validation_data=(X[:0], Y[:0])),
         "x: must hold samples, but holds none.",
@@ -212,7 +229,8 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "weights of classes by position": (
         lambda: trainer().fit(X, Y, class_weight=[1.0, 2.0]),  # type: ignore[arg-type]
-        "`class_weight=`: must be balanced or a mapping from classes to weights, but got list",
+        "`class_weight=`: must be balanced or a mapping from classes to weights, but got list. "
+        "dict(enumerate(weights)) maps",
     ),
     "a model for a trainer": (
         lambda: odt.classification_report("model.circle", X, Y),  # type: ignore[arg-type]

@@ -359,7 +359,8 @@ def _is_sample(x: Any, specs: Sequence[TensorSpec]) -> bool:
     """Whether inputs, which may be a mapping or list of several, are those of one sample."""
     several = [*x.values()] if isinstance(x, Mapping) else x
     values = several if isinstance(x, Mapping) or len(specs) > 1 else [x]
-    return sorted(map(np.size, values)) == sorted(spec.size for spec in specs)
+    # np.size returns a method of tensors of PyTorch.
+    return sorted(np.asarray(v).size for v in values) == sorted(spec.size for spec in specs)
 
 
 def _stacked(samples: Sequence[Any], count: int) -> Any:

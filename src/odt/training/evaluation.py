@@ -191,7 +191,7 @@ class SessionEvaluation(Closing):
             if sample_weight is not None:
                 rule = "must be left out with batches, whose items are (x, y, sample_weight)"
                 raise OptionError("sample_weight", rule, "both")
-            return self._evaluate_batches(x)
+            return session.logs(self.batches(x))
         data = session.open(x, y, sample_weight)
         detection = session.detection
         following: AbstractContextManager[None] = nullcontext()
@@ -206,8 +206,13 @@ class SessionEvaluation(Closing):
             finally:
                 trainer.seen = before
 
-    def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        """Computes loss and metrics over an iterable of batches."""
+    def batches(self, batches: Iterable[Any], name: str = "x") -> Result:
+        """Computes loss and metrics over an iterable of batches.
+
+        Args:
+            batches: the batches, (x, y) or (x, y, sample_weight).
+            name: the argument, for messages.
+        """
         session = self._session
         if session.detection is not None:
             warn(session.detection.batch_warning())
@@ -222,8 +227,8 @@ class SessionEvaluation(Closing):
                 result = evaluator.run(data, range(data.length), {}, totals=totals.metrics)
                 totals.count(result, data, update=False)
         if not totals.samples:
-            raise DataError("x: must give batches, but it gave none.")
-        return session.logs(totals.result)
+            raise DataError(f"{name}: must give batches, but it gave none.")
+        return totals.result
 
     def evaluate_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.

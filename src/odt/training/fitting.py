@@ -18,6 +18,7 @@ from odt.core.data.split import validation_warning
 from odt.core.options.fit_options import FIT_OPTIONS, FitOptions
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.monitor import is_on_plateau
+from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.core.training.undo import Undo, worst
 from odt.core.training.watch import Feed, Watch
@@ -365,9 +366,7 @@ class Fit:
         core = session.build()
         core.undo = None
         session.steps = None
-        validation = session.open(*pair(validation_data)) if validation_data is not None else None
-        if session.detection is not None and validation is not None:
-            session.detection.follow(validation)
+        validate = self._validation(validation_data)
         logs: dict[str, float] = {}
         self._begin(None)
         for number in range(self.epochs):
@@ -388,15 +387,25 @@ class Fit:
             if not totals.samples:
                 raise DataError("x: must give batches in every epoch, but it gave none.")
             logs = session.logs(totals.result)
-            if validation is not None:
-                order = range(validation.length)
-                result = self.evaluation.validate(validation, order, rest=True)
-                logs |= session.logs(result, "val_")
+            if validate is not None:
+                logs |= session.logs(validate(), "val_")
             self._epoch_end(number, logs)
             if trainer.stop_training:
                 break
         for callback in self.callbacks:
             callback.on_train_end(logs)
+
+    def _validation(self, data: Any) -> Callable[[], Result] | None:
+        """Returns a function that validates on samples or an iterable of batches; None for none."""
+        if data is None:
+            return None
+        if not isinstance(data, tuple | list) and is_batches(data, None):
+            return lambda: self.evaluation.batches(data, "validation_data")
+        samples = self.session.open(*pair(data))
+        if self.session.detection is not None:
+            self.session.detection.follow(samples)
+        order = range(samples.length)
+        return lambda: self.evaluation.validate(samples, order, rest=True)
 
     def _check_batches(self) -> None:
         """Raises OptionError for options that need all samples instead of batches."""
@@ -715,9 +724,14 @@ def pair(data: Any) -> tuple[Any, ...]:
     """Returns the arguments of Session.open for validation data: a tuple or one object.
 
     Raises:
-        DataError: if a tuple has neither two nor three values.
+        DataError: if a tuple has neither two nor three values, or the object yields batches.
     """
     if not isinstance(data, tuple | list):
+        if is_batches(data, None):
+            raise DataError(
+                "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, or batches "
+                f"if x is batches, but got {type(data).__name__}."
+            )
         return (data,)
     if len(data) not in (2, 3):
         raise DataError(

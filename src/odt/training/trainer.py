@@ -282,7 +282,7 @@ class Trainer(Closing):
             max_time: seconds after which training ends.
             validation_split: fraction of the samples used for validation; see `stratify`.
             validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation, instead of
-                `validation_split`.
+                `validation_split`; or an iterable of batches, if x is one.
             shuffle: whether to shuffle the samples in each epoch. Default: the value in the
                 checkpoint, or True.
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
