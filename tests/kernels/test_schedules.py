@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.paths import TESTS
 
+import odt
 from odt.errors import OptionError
 from odt.kernels.rows.schedule_text import parse_schedule
 from odt.kernels.rows.scheduledef import Schedule
@@ -26,7 +27,13 @@ def test_rates_are_torchs(text: str) -> None:
 
 def test_every_schedule_is_recorded() -> None:
     texts = (*RECORDED["schedules"], *RECORDED["plateaus"])
-    assert {text.partition(":")[0] for text in texts} == SCHEDULES.keys()
+    recorded = {text.partition(":")[0] for text in texts}
+    assert recorded == SCHEDULES.keys(), "add its rates to tools/record_updates.py, and run it"
+
+
+def test_every_schedule_is_a_public_name() -> None:
+    missing = {kind.__name__ for kind in SCHEDULES.values()} - {*odt.PUBLIC}
+    assert not missing, f"src/odt/__init__.py: add {missing}"
 
 
 @pytest.mark.parametrize("text", [*RECORDED["schedules"], *RECORDED["plateaus"]])

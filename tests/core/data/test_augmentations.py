@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 import odt
 from odt.core.data.array_columns import array_columns
@@ -30,6 +31,14 @@ def applied(change: odt.augment.Augmentation, x: Array, sample: int = 0) -> Arra
 
 def variants(change: odt.augment.Augmentation, x: Array, samples: int = 60) -> list[Array]:
     return [applied(change, x, sample) for sample in range(samples)]
+
+
+def test_every_augmentation_is_public_and_in_the_documentation() -> None:
+    missing = {kind.__name__ for kind in BY_WORD.values()} - {*odt.augment.__all__}
+    assert not missing, f"src/odt/augment.py: add {missing}"
+    page = (ROOT / "docs/augmentation.md").read_text(encoding="utf-8")
+    undescribed = [word for word in BY_WORD if f"\n| {word}:" not in page]
+    assert not undescribed, f"docs/augmentation.md: add rows of {undescribed}"
 
 
 def test_random_numbers_are_of_seed_epoch_sample_and_stream() -> None:
