@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,6 +177,7 @@ def test_checkpoints_of_devices_are_merged(
         (("1.odt", "1.odt", "--weights", "1"), "--weights: must be a number for each of 2"),
         (("1.odt", "1.odt", "--weights", "1,-1"), "--weights: must be numbers above 0"),
         (("1.odt", "other.odt"), "other.odt: must be of the same model and optimizer as 1.odt"),
+        (("1.odt", "last.odt"), "last.odt: must be of the same model and optimizer as 1.odt"),
         (("1.odt", "none.odt"), "none.odt"),
     ],
 )
@@ -187,8 +189,13 @@ def test_what_cannot_be_merged_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, optimizer in (("1.odt", "adam"), ("other.odt", "sgd")):
-        with odt.Trainer(folder / "model.tflite", optimizer=optimizer) as trainer:
+    options: dict[str, dict[str, Any]] = {
+        "1.odt": {},
+        "other.odt": {"optimizer": "adamw"},  # of arrays with the same names and shapes
+        "last.odt": {"trainable": odt.last(1)},
+    }
+    for name, given in options.items():
+        with odt.Trainer(folder / "model.tflite", **given) as trainer:
             trainer.save_checkpoint(name)
     done = CliRunner().invoke(main, ["fed", "merge", *words, "-o", "merged.odt"])
     assert done.exit_code == 1
