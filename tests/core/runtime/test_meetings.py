@@ -48,7 +48,7 @@ def meet_from(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(
-    m: int, w: int, late: int = -1, mu: float = 0.0, **options: object
+    m: int, w: int, late: int = -1, mu: float = 0.0, batch: int = SAMPLES, **options: object
 ) -> tuple[list[float], dict[int, Array]]:
     """Losses and weights; the worker that computes sample `late` is late."""
 
@@ -56,7 +56,7 @@ def trained(
         if at <= late < at + count:
             time.sleep(0.02)
 
-    with Trainer(network(), info(SAMPLES, **options), micro_batch=m, workers=w) as t:
+    with Trainer(network(), info(batch, **options), micro_batch=m, workers=w) as t:
         t.parameters.proximal_mu = mu
         t.parameters.restart(t.parameters.values())
         losses = [t.step(data(SAMPLES), samples, look=wait) for samples in SIZES]
@@ -111,10 +111,15 @@ def test_a_proximal_term_can_be_changed_between_steps(
     assert len({*results[0]}) == len(results[0])
 
 
-@pytest.mark.parametrize(("m", "w"), [(2, 2), (5, 2), (1, 3)])
-def test_shared_sums_are_those_of_the_batch(m: int, w: int, least: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "w", "options"),
+    [(2, 2, {}), (5, 2, {}), (1, 3, {}), (2, 2, {"batch": 6, "accumulate": 2})],
+)
+def test_shared_sums_are_those_of_the_batch(
+    m: int, w: int, options: dict[str, Any], least: int
+) -> None:
     losses, weights = trained(SAMPLES, 1)
-    found = trained(m, w)
+    found = trained(m, w, **options)
     np.testing.assert_allclose(found[0], losses, rtol=1e-5)
     for i, a in weights.items():
         np.testing.assert_allclose(found[1][i], a, rtol=1e-4, atol=2e-6)
@@ -134,7 +139,8 @@ def test_a_loss_that_is_not_finite_changes_nothing_and_stops_all(m: int, least: 
         with pytest.raises(TrainingError, match="must be finite"):
             t.step(bad, SAMPLES)
 
-    with Trainer(network(), info(SAMPLES), micro_batch=m, workers=2) as t:
+    options: dict[str, Any] = {"micro_batch": m, "workers": 2}
+    with Trainer(network(), info(SAMPLES), **options) as t:
         before = {i: a.copy() for i, a in t.parameters.tensors.items()}
         thread = threading.Thread(target=step)
         thread.start()
@@ -142,7 +148,10 @@ def test_a_loss_that_is_not_finite_changes_nothing_and_stops_all(m: int, least: 
         assert not thread.is_alive()
         assert all(a.tobytes() == before[i].tobytes() for i, a in t.parameters.tensors.items())
         assert t.parameters.step == 0
-        t.step(data(SAMPLES), SAMPLES)  # goes on
+        with Trainer(network(), info(SAMPLES), **options) as other:  # training goes on
+            assert t.step(data(SAMPLES), SAMPLES) == other.step(data(SAMPLES), SAMPLES)
+            for i, a in other.parameters.tensors.items():
+                assert t.parameters.tensors[i].tobytes() == a.tobytes() != before[i].tobytes()
 
 
 def test_a_worker_does_not_wait_for_one_that_failed_in_backward(

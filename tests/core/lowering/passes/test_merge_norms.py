@@ -9,6 +9,7 @@ from support.networks import ArrayData, Net
 from support.rewriting import check_same_training, leave_out
 
 from odt.core.model.graph import Graph
+from odt.core.planning.trainable import trainable_by_operator
 
 SHAPE = (1, 4, 6)
 ROWS = (1, 4, 1)
@@ -167,7 +168,11 @@ def operators(graph: Graph) -> list[str]:
     ("spelling", "made"), MERGED.items(), ids=lambda v: getattr(v, "__name__", "")
 )
 def test_a_normalization_is_one_operator(spelling: Spelling, made: list[str]) -> None:
-    assert operators(network(spelling)) == made
+    graph = network(spelling)
+    assert operators(graph) == made
+    # Operators of the file select weights; ε is none.
+    trained = {(k, i) for k, i in trainable_by_operator(graph) if graph.tensors[i].spec.size > 1}
+    assert {*trainable_by_operator(lower(graph, 2))} == trained
 
 
 @pytest.mark.parametrize("spelling", KEPT)
