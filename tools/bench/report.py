@@ -63,10 +63,10 @@ read.
   *LiteRT, forward* is a forward pass alone.
 - **Order.** Processes of all systems take turns, odt first and last. A process gives the median of
   its steps. Each figure is the median over the processes of a system.
-- **Disturbed runs.** A run is disturbed if other processes used {others} cores or more. It is also
-  disturbed if a busy host slowed matrix products before or after the run to less than {speed} of
-  the best rate. Disturbed runs are left out if a system has other runs. `*` marks figures from
-  disturbed runs.
+- **Disturbed runs.** A run is disturbed if other processes used {others} cores or more. Before
+  and after each run, the speed of a matrix product is measured. If it was less than {speed} of the
+  best speed of all runs, the host was busy and the run is disturbed, too. Disturbed runs are left
+  out if a system has other runs. `*` marks figures from disturbed runs.
 - **Memory** is the peak of resident memory, less that of a process with Python, NumPy and a batch,
   in MB of 2²⁰ bytes.
 - **Time to the first loss** includes imports, reading the model, planning and one step.
