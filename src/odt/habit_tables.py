@@ -166,6 +166,10 @@ OPTIMIZER = {
     "variables": "`state` of odt.Trainer has the optimizer's state.",
 }
 
+QUANTIZED_MODEL = {
+    **dict.fromkeys(("save", "export", "summary", "predict"), "Its `model` is an odt.Model."),
+}
+
 CALLBACK = {
     "model": "`trainer` is the trainer, `trainer.model` its model.",
 }
@@ -250,5 +254,6 @@ ATTRIBUTES = {
     "Model": MODEL,
     "Optimizer": OPTIMIZER,
     "Callback": CALLBACK,
+    "QuantizedModel": QUANTIZED_MODEL,
     "": PACKAGE,
 }

@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,14 @@ def test_trainers_and_models_are_not_copied(copied: Callable[[Any], Any]) -> Non
         (lambda: KERAS.predict(MODEL, X, verbose=0), "odt.predict. Leave it out"),
         (lambda: KERAS.evaluate(MODEL, X, Y, verbose=0), "odt.evaluate. Leave it out"),
         (lambda: KERAS.evaluate(MODEL, X, Y, metric="acc"), "Did you mean metrics"),
+        (lambda: KERAS.new_model("mlp", output=3), "odt.new_model. Did you mean outputs"),
+        *(
+            (partial(getattr(KERAS, name), verbose=1), f"odt.{name}. Leave it out")
+            for name in (
+                *("classification_report", "compare_outputs", "cut", "lora", "new_model"),
+                *("personalize", "quantize", "replace_head", "report"),
+            )
+        ),
     ],
 )
 def test_unknown_arguments_of_other_names_do_too(call: Any, words: str) -> None:
@@ -212,6 +221,7 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "Trainer": lambda: odt.Trainer(MODEL),
     "Optimizer": odt.Adam,
     "Callback": Mine,
+    "QuantizedModel": lambda: odt.quantize(MODEL, scheme="int8-weights"),
 }
 
 
@@ -245,6 +255,6 @@ def test_what_a_hint_names_is_there(hint: str) -> None:
         assert hasattr(odt.Trainer, name)
     for name in re.findall(r"`(\w+)=", hint):
         assert name in arguments, name
-    owners = (odt.Trainer, odt.load_model(MODEL), odt.History, odt.Adam())
+    owners = (odt.Trainer, odt.load_model(MODEL), odt.History, odt.Adam(), odt.QuantizedModel)
     for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", hint):
         assert any(hasattr(owner, name) for owner in owners) or name == "trainer", name

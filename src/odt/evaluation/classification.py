@@ -19,6 +19,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError, one_line
 from odt.evaluation import class_html
 from odt.evaluation.class_html import CORNER, MAX_NAME
+from odt.habits import known_arguments
 from odt.kernels.families.class_counts import (
     MAX_CLASSES,
     ClassCounts,
@@ -187,6 +188,7 @@ def make_report(counts: ClassCounts, classes: Sequence[str]) -> ClassificationRe
     )
 
 
+@known_arguments()
 @checked_arguments
 def classification_report(
     trainer: Trainer, x: Any, y: Any = None, *, classes: Sequence[str] = ()

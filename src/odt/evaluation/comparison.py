@@ -18,6 +18,7 @@ from odt.core.training.passes import Seen
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import OdtError
+from odt.habits import known_arguments
 from odt.kernels.rows.opdef import Array, TensorSpec
 from odt.models.model import Model, Path, computed_of, file_of
 from odt.text import Printed, table
@@ -210,6 +211,7 @@ class Agreement(Printed):
         )
 
 
+@known_arguments()
 @checked_arguments
 def compare_outputs(
     first: Model | Path,

@@ -22,6 +22,7 @@ from odt.core.storage.reading import open_input, reading
 from odt.dataclass import dataclass
 from odt.datasets.statistics import open_any
 from odt.errors import DataError, OptionError
+from odt.habits import known_arguments
 from odt.kernels.rows.opdef import TensorSpec
 from odt.models.model import Model, Path
 
@@ -96,6 +97,7 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
     return _with_targets(form, targets, target_sidecar or sidecar, other)
 
 
+@known_arguments()
 @checked_arguments
 def new_model(
     kind: Kind,

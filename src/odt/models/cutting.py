@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 from odt.arguments import checked_arguments
 from odt.core.export.cut import cut as cut_out
 from odt.core.export.cut import join as joined
+from odt.habits import known_arguments
 from odt.models.model import Model, Path, file_of
 
 
+@known_arguments()
 @checked_arguments
 def cut(
     model: Model | Path,

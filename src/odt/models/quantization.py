@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from odt.arguments import checked_arguments
 from odt.charts.html import paragraph, scrolled, table
@@ -13,6 +13,7 @@ from odt.core.recipe.option_values import words_of
 from odt.data.sources import samples_of
 from odt.dataclass import dataclass
 from odt.errors import MAX_MESSAGE, OptionError, one_line
+from odt.habits import known_arguments, missing_attribute
 from odt.models.model import Model, Path, file_of
 
 Scheme: TypeAlias = Literal[
@@ -63,6 +64,12 @@ class QuantizedModel:
         last = f", {self.layers[-1].decibels:.1f} dB at the last layer" if self.layers else ""
         return f"QuantizedModel({self.model!r}, {self.scheme}, {operators}{last})"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what = "odt.QuantizedModel"
+            raise missing_attribute(name, lambda: dir(type(self)), what, "QuantizedModel")
+
     def _repr_html_(self) -> str:
         rows = [("#", "operator", "output", "signal-to-noise ratio")]
         rows += [
@@ -98,6 +105,7 @@ class QuantizedModel:
         return "\n".join(lines)
 
 
+@known_arguments()
 @checked_arguments
 def quantize(
     model: Model | Path,

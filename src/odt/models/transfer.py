@@ -17,6 +17,7 @@ from odt.core.model.model import Model as File
 from odt.core.recipe.lowered_model import lower_model
 from odt.core.recipe.option_values import check_whole, whole_numbers
 from odt.errors import OptionError, UnsupportedError
+from odt.habits import known_arguments
 from odt.models.bases import find_base
 from odt.models.creation import Activation, form_of
 from odt.models.detector_classes import class_names, different_names, with_new_classes
@@ -24,6 +25,7 @@ from odt.models.model import Model, Path, file_of, lowered_of
 from odt.text import quantity
 
 
+@known_arguments()
 @checked_arguments
 def replace_head(
     model: Model | Path,
@@ -213,6 +215,7 @@ def head_of(
     return Head(form.output_shape[0], units, activation or form.activation, names)
 
 
+@known_arguments()
 @checked_arguments
 def lora(
     model: Model | Path,

@@ -25,6 +25,7 @@ from odt.dataclass import dataclass
 from odt.datasets.new_data import new_samples
 from odt.datasets.source import Source
 from odt.errors import DataError, OdtError, OptionError, warn
+from odt.habits import known_arguments
 from odt.models.model import Model, Path, load_model
 from odt.optimizer import Optimizer
 from odt.personalization.replay import Replay
@@ -111,6 +112,7 @@ class Personalization(Printed):
         return "\n".join(lines)
 
 
+@known_arguments()
 @checked_arguments
 def personalize(
     model: Model | Path,

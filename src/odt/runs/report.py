@@ -9,12 +9,14 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.core.training.passes import Seen
 from odt.data.sources import parts_of
 from odt.errors import OdtError, OptionError
+from odt.habits import known_arguments
 from odt.models.model import Path
 from odt.runs.page import page
 from odt.runs.run import PAGE, Run, read_run
 from odt.runs.sample_sections import sample_sections
 
 
+@known_arguments()
 @checked_arguments
 def report(
     run: Run | Path,
