@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from odt.core.checkpoints.progress import Progress
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
@@ -17,6 +16,7 @@ from odt.errors import OptionError
 
 if TYPE_CHECKING:
     from odt.core.checkpoints.checkpoint import Checkpoint, Property
+    from odt.core.checkpoints.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ class Start:
     new_data: bool = False
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> "Progress":
         """Position of training; the beginning without a checkpoint in odt's format."""
+        from odt.core.checkpoints.progress import Progress
+
         return self.checkpoint.progress if self.checkpoint else Progress()
 
     @property
@@ -144,8 +146,8 @@ class Start:
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
         """Returns micro-batch and workers: as given, else the checkpoint's for equal batch size."""
-        before = self.progress
-        if self.checkpoint is None or batch != before.batch:
+        before = self.checkpoint.progress if self.checkpoint else None
+        if before is None or batch != before.batch:
             return micro_batch, workers
         return micro_batch or before.micro_batch or None, workers or before.workers or None
 

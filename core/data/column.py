@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.data.quantized_range import range_notes
 from odt.core.data.scale import rescale
 from odt.core.storage.mapped_files import MappedFile, mapped_file
 from odt.core.storage.mapped_pages import Pages
@@ -242,6 +241,8 @@ def column_of(
         verb = "converted" if quantization is None else "quantized"
         notes = (f"{name}: {rows.dtype} is {verb} to {spec.dtype}{scaled} as it is read.",)
     if in_file and quantization is not None:
+        from odt.core.data.quantized_range import range_notes
+
         notes += range_notes(name, rows, spec, scale, quantization)
     has_pages = in_file and isinstance(rows, np.ndarray) and rows.shape[0]
     pages = Pages(rows) if has_pages else None

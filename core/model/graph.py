@@ -22,6 +22,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 MAX_AXES = 31
 MAX_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MAX_NAME = 80  # characters of a name in messages and tables
+FLEX = "CUSTOM:Flex"  # with which the names of TensorFlow's operators begin
 COMPILED = ("CUSTOM:ethos-u",)  # operators of accelerators, which read memory that no node writes
 MAX_EPSILON = 0.01  # the largest constant that counts as keeping a divisor from 0
 FIXED = "input with a value of the user's"  # why it does not train

@@ -3,14 +3,17 @@
 import mmap
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from odt.core.model.graph import Graph
-from odt.core.model.sparsity import Sparsity
 from odt.core.model.variables import Key, Variable
 from odt.core.storage.mapped_files import mapped_file
 from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import Quantization
+
+if TYPE_CHECKING:
+    from odt.core.model.sparsity import Sparsity
 
 ONNX = "onnx"
 FLATBUFFERS = ("tflite", "circle")  # formats with the tables of TFLite
@@ -36,7 +39,7 @@ class Body:
 
     graph: Graph
     quantization: Mapping[int, Quantization]
-    sparsity: Mapping[int, Sparsity]
+    sparsity: "Mapping[int, Sparsity]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Model:
     metadata: Mapping[str, int]
     spans: tuple[tuple[int, int], ...]
     quantization: Mapping[int, Quantization]
-    sparsity: Mapping[int, Sparsity]
+    sparsity: "Mapping[int, Sparsity]"
     signatures: tuple[Signature, ...]
     subgraphs: int
     description: str

@@ -7,6 +7,7 @@ gradient is a separate value, and a call of ADD adds it.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from odt.core.lowering.normalize.batch_statistics import (
     running_statistics,
     with_batch_statistics,
 )
-from odt.core.lowering.normalize.dropout import Mask, add_dropout
 from odt.core.lowering.normalize.unread import without_unread
 from odt.core.lowering.sample_axis import batched_tensors, nodes_mixing_batch
 from odt.core.model.graph import LoweredGraph, Node, ranges
@@ -49,6 +49,9 @@ from odt.kernels.rows.opdef import (
     TensorSpec,
     no_specs,
 )
+
+if TYPE_CHECKING:
+    from odt.core.lowering.normalize.dropout import Mask
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
@@ -86,6 +89,8 @@ def training_plan(
     dropped: LoweredGraph = graph
     masks: tuple[Mask, ...] = ()
     if backward and dropout:
+        from odt.core.lowering.normalize.dropout import add_dropout
+
         dropped, masks = add_dropout(graph, dict(dropout))
     trained = trainable if backward else frozenset()
     builder = _Builder(dropped, trained, only, sparse, masks, bf16=bf16)
@@ -117,7 +122,7 @@ class _Builder:
         trainable: frozenset[int],
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
-        masks: Sequence[Mask] = (),
+        masks: "Sequence[Mask]" = (),
         *,
         bf16: bool = False,
     ) -> None:

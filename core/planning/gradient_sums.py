@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.planning.schedule import Schedule
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.library import is_available
+from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.opdef import Attrs, TensorSpec
 from odt.kernels.rows.updatedef import UpdateRule, is_lazy
 
@@ -40,6 +42,12 @@ class TableRule:
 
     batches: int = 1
     lazy: bool = False
+
+
+def tables_of(info: TrainingInfo) -> TableRule | None:
+    """Returns which tables have sums of rows for gradients in a training; None for none."""
+    rule = OPTIMIZERS[info.optimizer]
+    return table_rule(rule, rule.attrs(**info.hyper_parameters), info.accumulate)
 
 
 def table_rule(rule: UpdateRule, attrs: Attrs, batches: int) -> TableRule | None:

@@ -7,13 +7,16 @@ plan; its offset in the arena is part of the memory plan.
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from odt.core.lowering.normalize.batch_statistics import RunningStatistics
-from odt.core.lowering.normalize.dropout import Mask
 from odt.core.model.graph import LoweredGraph, ranges
 from odt.core.options.training_options import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Arithmetic, Attrs, Compiled, Kernel, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.lowering.normalize.dropout import Mask
 
 
 class Region(Enum):
@@ -179,7 +182,7 @@ class Plan:
     outputs: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     mixing: tuple[str, ...] = ()
-    masks: tuple[Mask, ...] = ()
+    masks: "tuple[Mask, ...]" = ()
     seen: tuple[tuple[int, str], ...] = ()
     statistics: tuple[RunningStatistics, ...] = ()
     deliveries: Mapping[str, Delivery] = field(init=False, compare=False)

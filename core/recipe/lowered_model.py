@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from odt.core.integers.real_graph import real_graph
 from odt.core.lowering.constants.hold import hold_constants
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.lowering.normalize.flex import with_builtins
 from odt.core.lowering.normalize.inline import inline
 from odt.core.lowering.normalize.left_out import LeftOut, leave_out
 from odt.core.model.dequantize import DequantizedGraph
-from odt.core.model.graph import Graph
+from odt.core.model.graph import FLEX, Graph
 from odt.core.model.model import ONNX, Model
 from odt.core.model.variables import keeps_state
 from odt.dataclass import dataclass
@@ -90,7 +89,11 @@ def lower_model(
         from odt.core.lowering.onnx.lower import lower_onnx
 
         plain = lower_onnx(file)
-    part = with_builtins(inline(plain))
+    part = inline(plain)
+    if any(node.op.startswith(FLEX) for node in part.graph.nodes):
+        from odt.core.lowering.normalize.flex import with_builtins
+
+        part = with_builtins(part)
     left_out = None
     if outputs != "file":
         part, left_out = leave_out(part, computed=outputs == "training")

@@ -10,7 +10,6 @@ from odt.core.model.dequantize import DequantizedGraph
 from odt.core.model.graph import Graph
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations
-from odt.core.model.runtime_rules import litert_note
 from odt.core.model.training_info import TrainingInfo
 from odt.core.options.training_options import (
     BATCH,
@@ -136,6 +135,8 @@ class Recipe:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about model and defaults for the user."""
+        from odt.core.model.runtime_rules import litert_note
+
         notes = [
             self.dequantized.note,
             litert_note(self.model),

@@ -5,7 +5,6 @@ from dataclasses import replace
 from odt.core.lowering.normalize.inline import apply_masks
 from odt.core.model.model import Model
 from odt.core.model.variables import keeps_state
-from odt.core.options.model_options import MODEL_OPTIONS
 from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_option
 from odt.errors import OptionError
@@ -28,6 +27,8 @@ def with_sequences(
         if return_sequences:
             raise OptionError("return_sequences", "must come with `sequence_length=`", "it alone")
         return model
+    from odt.core.options.model_options import MODEL_OPTIONS
+
     check_option(MODEL_OPTIONS["sequence_length"], sequence_length)
     check_option(MODEL_OPTIONS["return_sequences"], return_sequences)
     if not keeps_state(apply_masks(model).graph):

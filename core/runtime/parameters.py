@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays
-from odt.core.runtime.integer_weights import IntegerWeights
 from odt.core.runtime.moving_average import MovingAverage
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.core.runtime.running_statistics import Statistics
@@ -31,6 +31,9 @@ from odt.kernels.native.updates import (
 )
 from odt.kernels.rows.opdef import TILE, Array
 from odt.kernels.rows.updatedef import CompiledUpdate
+
+if TYPE_CHECKING:
+    from odt.core.runtime.integer_weights import IntegerWeights
 
 # Roles of arrays besides the optimizer's slots.
 WEIGHT, AVERAGE, RANGE, STATISTIC = "weight", "ema", "range", "statistic"
@@ -119,9 +122,7 @@ class Parameters:
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
         )
-        self._integers: dict[int, IntegerWeights] = {}
-        for i, q in self._stored.items():
-            self._integers[i] = IntegerWeights(q, self.trained[i], self._rows.get(i))
+        self._integers = self._integer_weights()
         places = ((i, graph.tensors[i].places) for i in self.tensors)
         self._stored_places = {i: self._mask(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer
@@ -139,6 +140,15 @@ class Parameters:
         # float32 is infinite, so that the next loss is not finite.
         self._numbers: dict[float, ctypes.Array[ctypes.c_float]] = {}
         self._update_name = ""  # of the compiled update
+
+    def _integer_weights(self) -> "dict[int, IntegerWeights]":
+        """Makes what updates the weights that are integers in memory."""
+        if not self._stored:
+            return {}
+        from odt.core.runtime.integer_weights import IntegerWeights
+
+        rows, trained = self._rows, self.trained
+        return {i: IntegerWeights(q, trained[i], rows.get(i)) for i, q in self._stored.items()}
 
     def _mask(self, i: int, places: Array) -> Array:
         """Returns the bits of a sparse constant that are set for values that the file stores."""

@@ -8,7 +8,6 @@ import numpy as np
 from odt.core.planning.computation import Plans
 from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.batch import Batch, NotFiniteError, Run
-from odt.core.runtime.dropout_masks import bind_masks
 from odt.core.runtime.gradients import Gradients
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Program
@@ -87,6 +86,8 @@ class Worker:
 
     def _draw_masks(self, program: Program, step: int, first: int) -> None:
         if program not in self._draws:
+            from odt.core.runtime.dropout_masks import bind_masks
+
             self._draws[program] = bind_masks(program, self._origin)
         self._origin[:] = self._parameters.mask_seed % 2**64, step, first
         self._draws[program]()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from odt.collector import paused_collector
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders, Scales, scales_of
@@ -25,7 +26,6 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training.best_epoch import Best
-from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor, is_on_plateau
 from odt.core.training.passes import (
@@ -45,11 +45,14 @@ from odt.core.training.passes import (
     unseen,
 )
 from odt.core.training.results import Epoch, MemoryReport
-from odt.core.training.undo import DIVISOR, Undo
 from odt.core.training.watch import Evaluate, Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.rows.opdef import Array
 from odt.kernels.rows.updatedef import is_lazy
+
+if TYPE_CHECKING:
+    from odt.core.training.frozen_cache import CachePolicy, FrozenCache
+    from odt.core.training.undo import Undo
 
 TRAINING, VALIDATION = range(2)  # computations of the runtime
 
@@ -107,7 +110,7 @@ class Trainer(Closing):
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        cache: CachePolicy | None = None,
+        cache: "CachePolicy | None" = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
         scales: Scales = Scales.BATCH,
@@ -151,6 +154,8 @@ class Trainer(Closing):
         self._policy = cache
         cached = 0  # bytes
         if cache:
+            from odt.core.training.frozen_cache import cache_size, split_frozen
+
             runs = split_frozen(self._plans, runs)
             cached = cache_size(self._plans, runs[0], info.batch_size, cache).resident
         self._end = runs[0].begin
@@ -327,6 +332,8 @@ class Trainer(Closing):
                 is_worse = True
             epoch = Epoch(number, run.result(), result, is_worse)
             if is_worse:
+                from odt.core.training.undo import DIVISOR
+
                 assert self.undo is not None, "without it, no epoch is judged"
                 self.undo.before.restore()
                 self.set_rate(self.info.learning_rate / DIVISOR)
@@ -390,12 +397,14 @@ class Trainer(Closing):
         """Whether data must come from `frozen`."""
         return self._policy is not None
 
-    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
+    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> "FrozenCache":
         """Makes the data of a trainer with a cache; arguments as for FrozenCache.
 
         Raises:
             OptionError: if memory or disk is too small.
         """
+        from odt.core.training.frozen_cache import FrozenCache
+
         assert self._policy, "there is no cache"
         frozen = Computation(end=self._end)
         schedule = self.runtime.schedule

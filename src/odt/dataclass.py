@@ -186,7 +186,7 @@ class _WhenRead:
 
     def __get__(self, instance: object, cls: Any) -> Any:
         owner = next(each for each in cls.__mro__ if vars(each).get(self.name) is self)
-        kept = {"__doc__": "", "__module__": owner.__module__, **owner._defaults}
+        kept = {"__doc__": owner.__doc__, "__module__": owner.__module__, **owner._defaults}
         namespace = {"__annotations__": get_annotations(owner), **kept}
         like: Any = type(owner.__name__, (), namespace)
         standard(init=False, repr=False, eq=False)(like)

@@ -11,7 +11,6 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.habits import unknown_argument
 from odt.kernels.loss_text import format_loss, is_plugin
-from odt.kernels.plugin_loss import plugin_loss
 from odt.kernels.registry import LOSSES
 from odt.kernels.rows.lossdef import LossDef
 
@@ -83,6 +82,8 @@ def add_loss(loss: Any, name: str = "") -> str:
         if known not in LOSSES or FUNCTIONS.get(known) == (value, gradient):
             break
         known = f"{name}#{number}"
+    from odt.kernels.plugin_loss import plugin_loss
+
     FUNCTIONS[known] = value, gradient
     LOSSES.add(plugin_loss(known, value, gradient))
     return known

@@ -97,12 +97,22 @@ SOME_FILES += ("odt.core.formats.flatbuffer.read_sparsity",)
 SOME_FILES += ("odt.core.formats.flatbuffer.tflite_metadata",)  # of models with a record
 SOME_FILES += ("odt.core.planning.stored_weights",)  # of models with integers or blocks
 SOME_FILES += ("odt.core.lowering.low_rank", "odt.core.lowering.streaming.unroll")
-# What only plans within a budget, or with cached or recomputed activations, need.
+SOME_FILES += ("odt.core.lowering.normalize.flex", "odt.core.lowering.normalize.inliner")
+SOME_FILES += ("odt.core.runtime.integer_weights", "odt.core.data.quantized_range")  # of integers
+# What only plans within a budget, with dropout, or with cached or recomputed activations, need.
 SOME_PLANS: tuple[str, ...] = (
     "odt.core.planning.budget.fit_budget",
     "odt.core.planning.rewrites.recompute",
 )
-SOME_PLANS += ("odt.core.lowering.split_frozen",)
+SOME_PLANS += ("odt.core.lowering.split_frozen", "odt.core.training.frozen_cache")
+SOME_PLANS += ("odt.core.lowering.normalize.dropout", "odt.core.runtime.dropout_masks")
+# What only checkpoints, notes for the user, undone epochs and options of some models need.
+SOME_TRAININGS: tuple[str, ...] = (
+    "odt.core.checkpoints.progress",
+    "odt.core.model.runtime_rules",
+    "odt.core.options.model_options",
+    "odt.core.training.undo",
+)
 # What only some runs need, of modules that take milliseconds to load: what writes and quantizes
 # files, augments samples, begins from a folder of artifacts, computes the integers of quantized
 # models, and shows progress and objects of notebooks; and the parts of a trainer that not all use.
@@ -114,9 +124,13 @@ SOME_RUNS = (
     "odt.core.data.augmentations.",
     "odt.core.data.columns",
     "odt.core.data.sidecar",
+    "odt.core.model.record",
+    "odt.core.options.fit_options",
+    "odt.core.recipe.inspection",
     "odt.core.training.input_pipeline",
     "odt.core.recipe.frozen_integers",
     "odt.core.recipe.inference_graphs",
+    "odt.kernels.plugin_loss",
     "odt.habit_tables",
     "odt.collector",
     "odt.habits",
@@ -139,7 +153,11 @@ SOME_RUNS = (
     "odt.training.rate_html",
     "odt.training.rate_test",
 )
-LATE_IN = {"odt.cli": ("odt.",), "odt": SOME_RUNS, "odt.core": SOME_FILES + SOME_PLANS}
+LATE_IN = {
+    "odt.cli": ("odt.",),
+    "odt": SOME_RUNS,
+    "odt.core": SOME_FILES + SOME_PLANS + SOME_TRAININGS,
+}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 LATE |= {"pillow_heif", "pyarrow", "soundfile"}

@@ -94,9 +94,20 @@ def test_training_imports_no_module_of_other_models_or_budgets() -> None:
     modules = loaded(script, before="numpy")
     assert "odt.core.planning.computation" in modules
     assert not below(modules, "core.lowering.streaming")
+    passes = ("order", "replace_single_channels")
+    assert below(modules, "core.lowering.passes") == {
+        f"odt.core.lowering.passes.{name}" for name in passes
+    }
     assert not modules & {
+        "odt.core.checkpoints.progress",
+        "odt.core.formats.protobuf",
         "odt.core.integers.fake_quantize",
         "odt.core.lowering.low_rank",
+        "odt.core.lowering.normalize.dropout",
+        "odt.core.lowering.normalize.inliner",
         "odt.core.planning.budget.fit_budget",
+        "odt.core.planning.budget.forecast",
         "odt.core.planning.rewrites.recompute",
+        "odt.core.runtime.integer_weights",
+        "odt.core.training.frozen_cache",
     }

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,10 +10,12 @@ from odt.core.formats.flatbuffer.flatbuffer import CIRCLE, DAMAGED, TFLITE, Tabl
 from odt.core.formats.flatbuffer.schema_tables import name_of, unknown_code
 from odt.core.formats.flatbuffer.slots import QuantizationParametersSlot, SubGraphSlot, TensorSlot
 from odt.core.model.graph import MAX_AXES, MAX_BYTES, MAX_NAME, Tensor
-from odt.core.model.sparsity import Sparsity
 from odt.errors import one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.rows.opdef import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.model.sparsity import Sparsity
 
 Spans = tuple[tuple[int, int], ...]  # offset and size of each buffer in the file
 DTYPES = {
@@ -41,7 +44,7 @@ def below(table: Table, index: int, what: str, count: int) -> int:
 
 def read_tensors(
     graph: Table, spans: Spans
-) -> tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]:
+) -> tuple[list[Tensor], dict[int, Quantization], "dict[int, Sparsity]"]:
     """Reads the tensors of a subgraph, and quantization and sparsity of those that have one.
 
     Args:

@@ -2,7 +2,7 @@
 
 A constant of zeros is data, and not a weight, where a layer reads it as its input, where a gate
 scales it, where parts of it are replaced, and where it is joined to an activation.
-core/lowering/normalize/inline.py marks the constants with which loops begin.
+core/lowering/normalize/inliner.py marks the constants with which loops begin.
 """
 
 from collections.abc import Iterator

@@ -16,12 +16,11 @@ import numpy as np
 
 from odt.core.formats.flatbuffer.operator_options import default_options
 from odt.core.formats.protobuf import BYTES, ProtobufError, Span, read_fields, read_packed
-from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, FLEX, Graph, Node, Tensor
 from odt.core.model.model import Model
 from odt.dataclass import dataclass
 from odt.kernels.rows.opdef import Array, TensorSpec
 
-FLEX = "CUSTOM:Flex"
 # Operators with one formula, and options that are the schema's defaults.
 SAME = {
     "Add": "ADD",
@@ -76,8 +75,6 @@ def as_builtin(node: Node) -> Node:
 def with_builtins(model: Model) -> Model:
     """Returns the model with operators of TFLite instead of TensorFlow's where they exist."""
     graph = model.graph
-    if not any(node.op.startswith(FLEX) for node in graph.nodes):
-        return model
     tensors = list(graph.tensors)
 
     def append(tensor: Tensor) -> int:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.forecast import tables_of
 from odt.core.planning.computation import Computation, Plans, usual_schedule
+from odt.core.planning.gradient_sums import tables_of
 from odt.core.planning.schedule import Schedule
 
 

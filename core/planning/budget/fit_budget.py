@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.forecast import Forecast, entry_nbytes, forecast, tables_of
+from odt.core.planning.budget.forecast import Forecast, entry_nbytes, forecast
 from odt.core.planning.computation import Computation, Plans, usual_schedule
 from odt.core.planning.cost import step_seconds
+from odt.core.planning.gradient_sums import tables_of
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.choose_dropped import choose_dropped

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
-from odt.core.planning.gradient_sums import TableRule, table_rule
+from odt.core.planning.gradient_sums import tables_of
 from odt.core.planning.lifetimes import Lifetime, lifetimes_without_overlays, live_bytes
 from odt.core.planning.mapped_weights import mapped_weights, nbytes_in_use
 from odt.core.planning.memory import MemoryPlan, separate_nbytes
@@ -182,12 +182,6 @@ def forecast(
         frozen=frozen,
         target=target,
     )
-
-
-def tables_of(info: TrainingInfo) -> TableRule | None:
-    """Returns which tables have sums of rows for gradients in a training; None for none."""
-    rule = OPTIMIZERS[info.optimizer]
-    return table_rule(rule, rule.attrs(**info.hyper_parameters), info.accumulate)
 
 
 def _is_rounded(plans: Plans, plan: Plan, name: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from odt.core.data.sample_weights import (
     read_weights,
     weigh_classes,
 )
-from odt.core.model.record import Record, record_of
 from odt.core.model.tensor_names import TensorNames, numbered_names
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
@@ -26,6 +25,9 @@ from odt.core.storage.reading import reading
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.rows.opdef import TensorSpec
+
+if TYPE_CHECKING:
+    from odt.core.model.record import Record
 
 Array: TypeAlias = np.ndarray[Any, Any]
 ClassWeight: TypeAlias = str | Mapping[int, float]
@@ -48,7 +50,7 @@ class DataSet:
     ignore_rest: bool = False
 
 
-def recorded(x: Any) -> Record | None:
+def recorded(x: Any) -> "Record | None":
     """Reads the preprocessing record next to the data file of the inputs; None if there is none.
 
     Args:
@@ -61,6 +63,7 @@ def recorded(x: Any) -> Record | None:
     if not isinstance(path, str | os.PathLike):
         return None
     from odt.core.data.sidecar import read_sidecar
+    from odt.core.model.record import record_of
 
     sidecar = read_sidecar(os.fspath(path))
     with reading(f"{path}.json", "must hold a preprocessing record"):

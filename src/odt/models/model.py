@@ -14,7 +14,6 @@ from odt.core.formats.reader import read_model
 from odt.core.model.model import FORMATS, OTHER_SUFFIXES
 from odt.core.model.model import Model as File
 from odt.core.model.training_info import StoredInfo
-from odt.core.recipe.inspection import inspect_graph
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.lowered_model import LoweredModel, lower_model
 from odt.core.recipe.option_values import words_of
@@ -131,6 +130,8 @@ class Model:
     @property
     def parameters(self) -> Mapping[str, Array]:
         """Trainable weights by name, as float32; read-only views, but copies of stored integers."""
+        from odt.core.recipe.inspection import inspect_graph
+
         graph = self._lowered.graph
         graphs = self._lowered.graphs
         trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})

@@ -24,7 +24,6 @@ from odt.core.storage.closing import Closing
 from odt.core.storage.free_memory import resident_nbytes
 from odt.core.storage.mapped_pages import DATA_PAGES
 from odt.core.training import trainer as engine
-from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
 from odt.core.training.metrics import (
     fitting_metrics,
     metrics_nbytes,
@@ -41,6 +40,7 @@ from odt.training import option_forms as forms
 from odt.training.teacher import Teacher, outputs_nbytes
 
 if TYPE_CHECKING:
+    from odt.core.training.frozen_cache import CachePolicy, FrozenCache
     from odt.core.training.input_pipeline import InputPipeline
     from odt.training.detection import Detection
 
@@ -49,7 +49,7 @@ Logs: TypeAlias = dict[str, float]
 EXPORTED = "the export"  # bytes that a budget counts for it: key of LEAVE_OUT
 # Modules that a budget counts: those that fit it, train, and write the trained model.
 COUNTED = (
-    "odt.core.planning.budget.fit_budget",
+    *("odt.core.model.runtime_rules", "odt.core.planning.budget.fit_budget"),
     *("odt.core.checkpoints.resume", "odt.core.data.joined", "odt.core.data.split"),
     *("odt.training.checkpoints", "odt.training.default_rate", "odt.training.evaluation"),
     *("odt.training.fitting", "odt.training.integer_form", "odt.training.pipelines"),
@@ -138,7 +138,11 @@ class Session(Closing):
         self.memory_budget = forms.nbytes(options.memory_budget)
         self.micro_batch = micro_batch
         self.workers = workers
-        self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
+        self._cache_policy: CachePolicy | None = None
+        if options.cache_frozen is not None or options.cache_dtype is not None:
+            from odt.core.training.frozen_cache import cache_policy
+
+            self._cache_policy = cache_policy(options.cache_frozen, options.cache_dtype)
         if self._cache_policy and recipe.info.batch_norm == BATCH:
             rule = 'must be left out with `batch_norm="batch"`, since layers depend on the batch'
             raise OptionError("cache_frozen", rule, options.cache_frozen)
@@ -232,6 +236,8 @@ class Session(Closing):
                 f"{BALANCED}, which needs all samples",
             )
         if self._cache_policy:
+            from odt.core.training.frozen_cache import needs_samples
+
             raise needs_samples()
         data = self.open(x, y, sample_weight)
         most = self.recipe.info.batch_size

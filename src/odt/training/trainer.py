@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from odt.arguments import checked_arguments
 from odt.core.data.protocol import scales_of
-from odt.core.model.record import Record
-from odt.core.options.fit_options import FitOptions
 from odt.core.options.option import Number
 from odt.core.options.training_options import STEP_OPTIONS
 from odt.core.recipe.option_values import (
@@ -34,6 +32,7 @@ from odt.training.trainable import Trainable
 from odt.training.weights import Arrays
 
 if TYPE_CHECKING:
+    from odt.core.model.record import Record
     from odt.training.callbacks import Callback, History
     from odt.training.checkpoint_state import CheckpointState
     from odt.training.checkpoints import Checkpoints
@@ -334,6 +333,8 @@ class Trainer(Closing):
             OptionError: if arguments contradict each other, the checkpoint or the data.
             TrainingError: if the loss is NaN or infinite.
         """
+        from odt.core.options.fit_options import FitOptions
+
         options = FitOptions(
             epochs=epochs,
             max_steps=max_steps,

@@ -188,7 +188,7 @@ def test_a_loop_of_too_many_nodes_stays(
     most: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is that of loops: a file may have as many operators as it likes."""
-    monkeypatch.setattr("odt.core.lowering.normalize.inline.MAX_NODES", most)
+    monkeypatch.setattr("odt.core.lowering.normalize.inliner.MAX_NODES", most)
     model = Subgraphs("tflite")
     y = model.loop(model.add_input((1, WIDTH)), 3)
     for _ in range(15):
