@@ -7,7 +7,7 @@ see the standard one. An instance takes up to 1.5 µs more, so that a class of w
 are made gets an `__init__` of its own: a plan of 2,000 layers has 100,000 instances.
 """
 
-from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields, is_dataclass
 from dataclasses import dataclass as standard
 from dataclasses import replace as standard_replace
 from inspect import Parameter, Signature, get_annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass", "replace"]
 
+REQUIRED: Any = field()  # stands for a field without a default
 MANY = 200  # instances, after which a class gets an `__init__` of its own
 
 _set = object.__setattr__
@@ -63,6 +64,9 @@ def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if place < given:
             return _from_names(self, args, kwargs)
         values[place] = value
+    for name, factory in self._factories.items():
+        if values[places[name]] is MISSING:
+            values[places[name]] = factory()
     # By identity: an array that is compared with MISSING has no truth value.
     is_missing = any(value is MISSING for value in values[given : self._required])
     if is_missing or len(values) != self._positional:
@@ -71,7 +75,7 @@ def _with_defaults(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _from_names(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Returns what `_with_defaults` does, for calls that are wrong or need factories, too."""
+    """Returns what `_with_defaults` does, for any class, and for calls that are wrong."""
     # With too many arguments, the counts below differ.
     arguments = dict(zip(self.__match_args__, args, strict=False)) | kwargs
     values = self._defaults | arguments
@@ -186,23 +190,37 @@ class _WhenRead:
 
     def __get__(self, instance: object, cls: Any) -> Any:
         owner = next(each for each in cls.__mro__ if vars(each).get(self.name) is self)
-        kept = {"__doc__": owner.__doc__, "__module__": owner.__module__, **owner._defaults}
-        namespace = {"__annotations__": get_annotations(owner), **kept}
+        namespace = {name: f for name, f in owner._members.items() if f is not REQUIRED}
+        namespace |= {name: getattr(owner, name) for name in ("__doc__", "__module__")}
+        namespace["__annotations__"] = get_annotations(owner)
         like: Any = type(owner.__name__, (), namespace)
         standard(init=False, repr=False, eq=False)(like)
         setattr(owner, self.name, getattr(like, self.name))
         return getattr(owner, self.name)
 
 
-def _is_plain(cls: Any) -> bool:
-    """Returns whether the fields of a class are its annotations, with usual defaults or without."""
+def _own_members(cls: Any) -> "dict[str, Field[Any]] | None":
+    """Returns the fields of a class; None for one that the standard decorator must look at first.
+
+    It looks at classes with bases, class variables, keyword-only fields and mutable defaults.
+    """
     annotations = get_annotations(cls)
-    defaults = [vars(cls)[name] for name in annotations if name in vars(cls)]
-    return (
-        cls.__bases__ == (object,)
-        and not any(isinstance(value, Field) or value.__hash__ is None for value in defaults)
-        and not any(getattr(kind, "__origin__", 0) is ClassVar for kind in annotations.values())
-    )
+    is_alone = cls.__bases__ == (object,)
+    if not is_alone or any(getattr(a, "__origin__", 0) is ClassVar for a in annotations.values()):
+        return None
+    given = ((name, vars(cls).get(name, REQUIRED)) for name in annotations)
+    members = {n: v if isinstance(v, Field) else field(default=v) for n, v in given}
+    is_usual = not any(f.kw_only is True or f.default.__hash__ is None for f in members.values())
+    return members if is_usual else None
+
+
+def _standard_members(cls: Any) -> "dict[str, Field[Any]]":
+    """Returns the fields of a class after the standard decorator."""
+    # Subclasses of a standard frozen dataclass are frozen in the standard way.
+    bases: Any = filter(is_dataclass, cls.__mro__[1:])
+    inherits_frozen = any(base.__dataclass_params__.frozen for base in bases)
+    standard(init=False, repr=False, eq=False, frozen=inherits_frozen)(cls)
+    return {f.name: f for f in fields(cls)}
 
 
 def _with_slots(cls: Any) -> Any:
@@ -211,28 +229,22 @@ def _with_slots(cls: Any) -> Any:
     The standard `slots=True` makes the class again, too. Methods that the new class begins with
     cost nothing; to set them later takes 10 µs.
     """
-    factories: dict[str, Any] = {}
-    if _is_plain(cls):
-        names = parameters = compared = hashed = [*get_annotations(cls)]
-        defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+    own_members = _own_members(cls)
+    members = _standard_members(cls) if own_members is None else own_members
+    parameters = [name for name, f in members.items() if f.init]
+    compared = [name for name, f in members.items() if f.compare]
+    hashed = [n for n, f in members.items() if (f.compare if f.hash is None else f.hash)]
+    defaults = {name: f.default for name, f in members.items() if f.default is not MISSING}
+    factories = {n: f.default_factory for n, f in members.items()}
+    factories = {name: make for name, make in factories.items() if make is not MISSING}
+    if own_members is None:
+        left = {"__match_args__": cls.__match_args__}
+    else:
         left = {
-            "__match_args__": (*names,),
+            "__match_args__": (*parameters,),
             "__dataclass_fields__": _WhenRead(),
             "__dataclass_params__": _WhenRead(),
         }
-    else:
-        # Subclasses of a standard frozen dataclass are frozen in the standard way.
-        bases: Any = filter(is_dataclass, cls.__mro__[1:])
-        inherits_frozen = any(base.__dataclass_params__.frozen for base in bases)
-        standard(init=False, repr=False, eq=False, frozen=inherits_frozen)(cls)
-        members = fields(cls)
-        names = [f.name for f in members]
-        parameters = [f.name for f in members if f.init]
-        compared = [f.name for f in members if f.compare]
-        hashed = [f.name for f in members if (f.compare if f.hash is None else f.hash)]
-        defaults = {f.name: f.default for f in members if f.default is not MISSING}
-        factories = {f.name: f.default_factory for f in members if f.default_factory is not MISSING}
-        left = {"__match_args__": cls.__match_args__}
     by_position = left["__match_args__"] == (*parameters,)
     places = {name: place for place, name in enumerate(parameters)}
     inherited = {n for base in cls.__mro__[1:] for n in getattr(base, "__slots__", ())}
@@ -240,10 +252,11 @@ def _with_slots(cls: Any) -> Any:
         "_parameters": places.keys(),
         "_positional": len(parameters) if by_position else None,
         "_places": places,
-        # Parameters that a call may leave out have their default; factories are called elsewhere.
-        "_required": len([n for n in parameters if factories or n not in defaults]),
+        # Parameters that a call may leave out have their default; factories are called later.
+        "_required": len([n for n in parameters if n not in defaults and n not in factories]),
         "_defaults_in_order": tuple(defaults.get(name, MISSING) for name in parameters),
         "_defaults": defaults,
+        "_members": members,
         "_factories": factories,
         "_early": repeat(True, MANY),
         "_arguments": attrgetter(*parameters) if len(parameters) > 1 else None,
@@ -253,9 +266,9 @@ def _with_slots(cls: Any) -> Any:
     assert not own.keys() & vars(cls).keys(), f"{cls.__name__} has a member that this module needs"
     namespace = {**METHODS, **vars(cls), "__qualname__": cls.__qualname__, **left, **own}
     # Not the defaults, which the standard one leaves in the class, nor what slots replace.
-    for name in (*names, "__dict__", "__weakref__"):
+    for name in (*members, "__dict__", "__weakref__"):
         namespace.pop(name, None)
-    namespace["__slots__"] = tuple(name for name in names if name not in inherited)
+    namespace["__slots__"] = tuple(name for name in members if name not in inherited)
     new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
     # Setters of the slots, which work in spite of `__setattr__`.
     new_class._stores = tuple(getattr(new_class, name).__set__ for name in parameters)

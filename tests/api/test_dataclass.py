@@ -92,6 +92,25 @@ def test_a_plain_class_has_the_standard_fields_when_they_are_read() -> None:
     assert Positional.__match_args__ == ("a", "b", "c", "d")
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """With a value that is made for each instance, as rows of the index of operators have."""
+
+    a: int
+    b: list[int] = field(default_factory=list, repr=False)
+    c: int = field(default=3, compare=False)
+
+
+def test_values_are_made_for_each_instance() -> None:
+    assert Made(1).b is not Made(1).b
+    assert Made(1, c=4) == Made(a=1, b=[])
+    assert [f.repr for f in fields(Made)] == [True, False, True]
+    assert [f.default_factory for f in fields(Made)][1] is list
+    for args, kwargs in (((), {}), ((), {"b": []}), ((1, [], 3, 4), {}), ((1,), {"z": 1})):
+        with pytest.raises(TypeError):
+            Made(*args, **kwargs)
+
+
 @pytest.mark.parametrize("default", [[], {}, set()])
 def test_mutable_defaults_are_refused(default: object) -> None:
     with pytest.raises(ValueError, match="mutable default"):
