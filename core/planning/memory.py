@@ -201,8 +201,8 @@ def _blocks(
         chain = [name]
         while chain[-1] in followers:
             chain.append(followers[chain[-1]])
-        nbytes = max(sizes[n] for n in chain)
-        blocks.append(Block(tuple(chain), nbytes, Lifetime(life.first, alive[chain[-1]].last)))
+        lifetime = Lifetime(life.first, alive[chain[-1]].last)
+        blocks.append(Block(tuple(chain), sizes[name], lifetime))  # no overlay is larger
     return blocks
 
 

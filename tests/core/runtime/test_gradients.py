@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,20 @@ def test_sums_of_two_workers_are_the_gradients_of_the_batch(options: dict[str, f
             results.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
     for i, a in results[0].items():
         np.testing.assert_allclose(results[1][i], a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_an_update_can_keep_its_gradients(optimizer: str) -> None:
+    """NumPy, which updates float64, computes in the memory of a gradient otherwise."""
+    options: dict[str, Any] = {"optimizer": optimizer, "hyper_parameters": {"weight_decay": 0.1}}
+    with Trainer(network(np.float64), info(SAMPLES, **options)) as t:
+        t.accumulate(data(SAMPLES, np.float64), SAMPLES)
+        arrays = {**t.gradients}
+        before = {i: a.copy() for i, a in arrays.items()}
+        t.apply_gradients(keep=True)
+        assert before
+        for i, a in before.items():
+            np.testing.assert_array_equal(arrays[i], a)
 
 
 def test_a_gradient_is_computed_in_its_sum_if_each_worker_has_one_micro_batch() -> None:

@@ -35,6 +35,17 @@ def test_other_powers_stay(exponent: float | Array) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "axes"), [(np.int32, ()), (np.float32, (1, 1, 1))], ids=["integers", "more axes"]
+)
+def test_powers_with_another_result_stay(dtype: type, axes: tuple[int, ...]) -> None:
+    net = Net(dtype)
+    x, exponent = net.input(1, 5), net.constant(np.full(axes, 2))
+    graph = net.graph(net.add("POW", (x, exponent), (1, 1, 5) if axes else (1, 5)))
+    lowered = LoweredGraphs(graph).as_in_file
+    assert replace_powers(lowered, graph) is lowered
+
+
+@pytest.mark.parametrize(
     ("exponent", "op"), [*((e, "LOGISTIC") for e in REPLACED), (2.0, "TANH"), (3.0, "TANH")]
 )
 def test_it_trains_the_same(exponent: float, op: str, monkeypatch: pytest.MonkeyPatch) -> None:
