@@ -93,7 +93,7 @@ def extreme(name: str, find: Callable[..., Array], quantized: QuantizedDef | Non
             reads=("x",),
             writes=("y",),
             prepare=prepare,
-            compiled=elementwise.extreme(1.0 if find is np.max else -1.0),
+            compiled=elementwise.extreme(is_min=find is np.min),
         ),
         grads={
             "x": Kernel(

@@ -23,6 +23,7 @@ from odt.kernels.rows.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
 Axes = tuple[tuple[int, tuple[int, ...]], ...]
 Number = float | Callable[[Attrs], float]
+SHARED = 0, 0, 0.0, 0.0  # the last arguments of extreme_back: equals share, without a ReLU mask
 
 
 @lru_cache(maxsize=1024)
@@ -218,13 +219,13 @@ def reduced_sizes(attrs: ReduceAttrs, x: TensorSpec) -> list[int] | None:
     return [prod(size for size, _ in part) for part in parts]
 
 
-def extreme(sign: float) -> Compiled:
-    """Makes the maximum over axes, or with sign −1 the minimum."""
+def extreme(*, is_min: bool) -> Compiled:
+    """Makes the maximum or minimum over axes."""
 
     def to_call(attrs: ReduceAttrs, *, x: Array, y: Array, **geometry: Any) -> Callable[[], None]:
         sizes = reduced_sizes(attrs, TensorSpec(x.shape, x.dtype))
         assert sizes is not None, "fits is false"
-        return bind("extreme", x, y, *sizes, sign)
+        return bind("extreme", x, y, *sizes, int(is_min))
 
     def check(attrs: ReduceAttrs, s: Specs) -> bool:
         x = s["x"]
@@ -240,11 +241,15 @@ def _extreme_back(
     x: Array,
     y: Array,
     dx: Array,
-    gradient: Array,
     axes: Any,
     keepdims_shape: tuple[int, ...],
     count: int,
+    gradient: Array | None = None,
 ) -> Callable[[], None]:
+    if gradient is None:
+        sizes = reduced_sizes(attrs, TensorSpec(x.shape, x.dtype))
+        assert sizes is not None, "the workspace is for other axes"
+        return bind("extreme_back", dy, x, y, dx, *sizes, *SHARED)
     y, share = (a.reshape(keepdims_shape, copy=False) for a in (y, gradient))
     return in_order(
         [
@@ -256,7 +261,8 @@ def _extreme_back(
 
 
 def _one_per_result(attrs: ReduceAttrs, s: Specs) -> Specs:
-    return {"gradient": s["y"]}
+    """Returns the workspace if reduced axes are not adjacent; else one call needs none."""
+    return {} if reduced_sizes(attrs, s["x"]) else {"gradient": s["y"]}
 
 
 EXTREME_BACK = Compiled(_extreme_back, _fits_rank, _one_per_result, prepare)

@@ -22,9 +22,18 @@ def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
     return window_walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
 
 
+def columns(x: Array, axes: Axes) -> tuple[int, int, int] | None:
+    """Returns the sizes of x as (outer, reduced, inner) if one window is the whole image."""
+    n, height, width, channels = x.shape
+    whole = all(a.out == 1 and a.kernel - a.lo >= a.size for a in axes)
+    return (n, height * width, channels) if whole else None
+
+
 def max_forward(
     attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
+    if sizes := columns(x, axes):
+        return bind("extreme", x, y, *sizes, 0)
     return bind("max_pool", x, y, walk(x, y, axes))
 
 
@@ -41,8 +50,10 @@ def max_back(
 ) -> Callable[[], None]:
     """Binds the gradient. The ReLU mask tests x, which equals y at the maximum, so C tests y."""
     _, lo, hi = relu_mask or (None, 0.0, 0.0)
-    masked, windows = int(relu_mask is not None), walk(x, y, axes)
-    return bind("max_pool_back", dy, x, y, dx, dx.size, windows, masked, float(lo), float(hi))
+    mask = int(relu_mask is not None), float(lo), float(hi)
+    if sizes := columns(x, axes):
+        return bind("extreme_back", dy, x, y, dx, *sizes, 1, *mask)
+    return bind("max_pool_back", dy, x, y, dx, walk(x, y, axes), *mask)
 
 
 def mean_forward(
@@ -54,7 +65,7 @@ def mean_forward(
 def mean_back(
     attrs: PoolAttrs, *, dy: Array, dx: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
-    return bind("average_pool_back", dy, dx, dx.size, walk(dx, dy, axes))
+    return bind("average_pool_back", dy, dx, walk(dx, dy, axes))
 
 
 def argmax(
@@ -66,7 +77,7 @@ def argmax(
 def argmax_back(
     attrs: PoolAttrs, *, dy: Array, digest: Array, dx: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
-    return bind("max_pool_argmax_back", dy, digest, dx, dx.size, walk(dx, dy, axes))
+    return bind("max_pool_argmax_back", dy, digest, dx, walk(dx, dy, axes))
 
 
 ARGMAX = Compiled(argmax, fits, prepare=geometry)

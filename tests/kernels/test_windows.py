@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from model_builder import ModelBuilder
 from support.bounded import answers
-from support.op_run import Case, row_of
+from support.op_run import Case, best_form, row_of
 
 import odt
 from odt.kernels.geometry.im2col import TILE_BYTES
+from odt.kernels.native import library
 from odt.kernels.rows.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
@@ -34,6 +35,67 @@ def test_the_first_of_equal_maxima_gets_the_gradient() -> None:
     case.forward()
     case.arrays["dy"] = np.array([10.0, 20.0]).reshape(1, 1, 2, 1)
     np.testing.assert_array_equal(case.gradient("x"), column(0, 30, 0, 0, 0, 0))
+
+
+def first_maxima(x: Array, dy: Array, size: int, stride: int) -> Array:
+    """Adds each value of dy at the first maximum of its window; windows end at the border."""
+    dx = np.zeros_like(x)
+    for n, p, q, c in np.ndindex(dy.shape):
+        part = x[n, p * stride :, q * stride :, c][:size, :size]
+        found = np.argwhere(part == part.max())
+        if len(found):
+            dx[n, p * stride + found[0][0], q * stride + found[0][1], c] += dy[n, p, q, c]
+    return dx
+
+
+@pytest.mark.parametrize("kernels", ["numpy", *library.instruction_sets()])
+@pytest.mark.parametrize(("size", "stride"), [(3, 2), (2, 1), (3, 4), (7, 7)])
+def test_ties_and_nan_on_every_instruction_set(
+    kernels: str, size: int, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Channels that fill vectors of every set, or parts of them; gradients with exact sums."""
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    row, rng = row_of("MAX_POOL_2D"), np.random.default_rng(0)
+    options = {"filter_height": size, "filter_width": size, "padding": 1}
+    attrs = row.attrs({**options, "stride_h": stride, "stride_w": stride}, {})
+    for channels in (1, 3, 22, 24, 70):
+        x = rng.integers(-2, 2, (2, 7, 7, channels)).astype(np.float32)
+        x[1, 1, 3, -1] = np.nan
+        case = Case.make(row, attrs, {"x": x})
+        forward = best_form(row.forward, attrs, case.specs)
+        y = case.arrays["y"] = case.run(forward)["y"]
+        view = np.lib.stride_tricks.sliding_window_view(x, (size, size), (1, 2))
+        np.testing.assert_array_equal(y, view[:, ::stride, ::stride].max((4, 5)))
+        case.arrays["dy"] = np.asarray(rng.integers(1, 9, y.shape), np.float32)
+        grad = row.grads["x"]
+        assert isinstance(grad, Kernel)
+        dx = case.run(best_form(grad, attrs, case.specs), of="x")["dx"]
+        np.testing.assert_array_equal(dx, first_maxima(x, case.arrays["dy"], size, stride))
+
+
+@pytest.mark.parametrize("kernels", ["numpy", *library.instruction_sets()])
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_equals_share_the_gradient_on_every_instruction_set(
+    kernels: str, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of columns and rows that fill vectors, or parts of them; also over x itself."""
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    row, rng = row_of(op), np.random.default_rng(0)
+    for shape, axes in (((2, 9, 3), [1]), ((2, 9, 1061), [1]), ((5, 35), [1]), ((3, 2), [1])):
+        attrs = row.attrs({}, {"axes": np.array(axes)})
+        x = rng.integers(-2, 2, shape).astype(np.float32)
+        x[1, 0] = rng.normal(size=x[1, 0].shape)
+        case = Case.make(row, attrs, {"x": x})
+        y = case.arrays["y"] = case.run(best_form(row.forward, attrs, case.specs))["y"]
+        np.testing.assert_array_equal(y, x.max(1) if op == "REDUCE_MAX" else x.min(1))
+        dy = case.arrays["dy"] = np.asarray(rng.integers(1, 9, y.shape), np.float32)
+        equal = x == np.expand_dims(y, 1)
+        wanted = equal * np.expand_dims(dy / equal.sum(1, dtype=np.float32), 1)
+        grad = row.grads["x"]
+        assert isinstance(grad, Kernel)
+        for alias in (None, ("dx", "x")):
+            dx = case.run(best_form(grad, attrs, case.specs), of="x", alias=alias)["dx"]
+            np.testing.assert_array_equal(dx, wanted)
 
 
 def test_padding_takes_no_gradient_from_negative_maxima() -> None:

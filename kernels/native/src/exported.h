@@ -141,20 +141,19 @@ KERNEL(attention_back,
 /* pool_body.h */
 KERNEL(max_pool,
        (const float *x /* (N, H, W, C) */, float *y /* (N, OH, OW, C) */, const window_walk *walk))
-KERNEL(max_pool_back,
-       (const float *dy /* (N, OH, OW, C) */, const float *x /* (N, H, W, C) */,
-        const float *y /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */, int64_t size,
-        const window_walk *walk, int64_t relu_mask, float lo, float hi))
+KERNEL(max_pool_back, (const float *dy /* (N, OH, OW, C) */, const float *x /* (N, H, W, C) */,
+                       const float *y /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */,
+                       const window_walk *walk, int64_t relu_mask, float lo, float hi))
 KERNEL(max_pool_argmax,
        (const float *x /* (N, H, W, C) */, const float *y /* (N, OH, OW, C) */,
         uint8_t *argmax /* (N, OH, OW, C) */, const window_walk *walk, int64_t none))
 KERNEL(max_pool_argmax_back,
        (const float *dy /* (N, OH, OW, C) */, const uint8_t *argmax /* (N, OH, OW, C) */,
-        float *dx /* (N, H, W, C) */, int64_t size, const window_walk *walk))
+        float *dx /* (N, H, W, C) */, const window_walk *walk))
 KERNEL(average_pool,
        (const float *x /* (N, H, W, C) */, float *y /* (N, OH, OW, C) */, const window_walk *walk))
 KERNEL(average_pool_back, (const float *dy /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */,
-                           int64_t size, const window_walk *walk))
+                           const window_walk *walk))
 
 /* rotate_body.h; K is 2 half. */
 KERNEL(rotate, (const float *x /* (R, K) */, const float *sin /* (places, K) */,
@@ -268,8 +267,14 @@ KERNEL(fake_quant, (const float *x /* (n) */, float *y /* (n) */, uint8_t *mask 
 
 /* elementwise_body.h, besides the maps in elementwise_maps.h */
 KERNEL(truths, (const uint8_t *c /* (n) */, float *y /* (n) */, int64_t size))
+
+/* extremes_body.h */
 KERNEL(extreme, (const float *x /* (outer, count, inner) */, float *y /* (outer, inner) */,
-                 int64_t outer, int64_t count, int64_t inner, float sign))
+                 int64_t outer, int64_t count, int64_t inner, int64_t is_min))
+KERNEL(extreme_back,
+       (const float *dy /* (outer, inner) */, const float *x /* (outer, count, inner) */,
+        const float *y /* (outer, inner) */, float *dx /* (outer, count, inner) */, int64_t outer,
+        int64_t count, int64_t inner, int64_t first_only, int64_t relu_mask, float lo, float hi))
 
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
