@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.onnx_files import classifier, first_weights
+from support.onnx_files import classifier, first_weights, message
 
 import odt
 from odt import federated
@@ -52,9 +52,17 @@ def test_a_classifier_is_personalized(tmp_path: Path, end: str) -> None:
     assert again.replayed == 60, "the store is that of the frozen layers"
 
 
-def test_probabilities_that_a_file_rounds_at_its_end_train_as_others(tmp_path: Path) -> None:
-    """QuantizeLinear and DequantizeLinear are left out; the loss is that of the logits."""
-    plain, rounded = classifier(), classifier()
+def test_probabilities_that_a_file_changes_at_its_end_train_as_others(tmp_path: Path) -> None:
+    """QuantizeLinear and DequantizeLinear are left out; the loss is that of the logits.
+
+    So is ZipMap, with which files of scikit-learn end: its output is a sequence of mappings.
+    """
+    plain, rounded, named = classifier(), classifier(), classifier()
+    named.nodes.pop()
+    named.add("Softmax", "z", outputs=["p"], axis=1)
+    named.outputs[:] = [message((1, "maps"), (2, message((4, b""))))]
+    labels = {"classlabels_int64s": (0, 1, 2)}
+    named.add("ZipMap", "p", outputs=["maps"], domain="ai.onnx.ml", **labels)
     rounded.nodes.pop()
     rounded.constants({"scale": np.float32(1 / 128)})
     rounded.add("Softmax", "z", outputs=["p"], axis=1)
@@ -62,12 +70,12 @@ def test_probabilities_that_a_file_rounds_at_its_end_train_as_others(tmp_path: P
     rounded.add("DequantizeLinear", "q", "scale")
     x, labels = samples(24)
     losses = []
-    for name, file in (("plain", plain), ("rounded", rounded)):
+    for name, file in (("plain", plain), ("rounded", rounded), ("named", named)):
         path = file.write(tmp_path / f"{name}.onnx")
         with odt.Trainer(path, learning_rate=0.1, batch_size=8) as trainer:
             history = trainer.fit(x, np.eye(3, dtype=np.float32)[labels], epochs=2)
             losses.append(history.history["loss"])
-    assert losses[0] == losses[1]
+    assert losses[0] == losses[1] == losses[2]
 
 
 def test_the_store_stays_with_the_format(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ class _Parser:
         for name in names:
             signature: tuple[int, ...] = ()
             spec = UNKNOWN
-            if name in declared:
+            if "tensor_type" in declared.get(name, {}).get("type", {}):
                 signature, spec = self._declared(declared[name])
             outputs.append(self._add(name, Tensor(name, spec, signature)))
         source = OnnxNode(
