@@ -211,7 +211,7 @@ def test_the_page_shows_a_dozen_rows() -> None:
     page = page_of([result("odt", 1.0, work=w.name) for w in WORK])
     shown = [line for line in page.splitlines() if line.startswith("| ")]
     assert len(shown) == 2 + len(SHOWN) == 14
-    assert "for 73 pairs of a network and\na batch size" in page
+    assert "for 73 pairs of a\nnetwork and a batch size" in page
 
 
 def test_the_file_of_values_holds_every_figure_and_makes_the_page(tmp_path: Path) -> None:

@@ -34,9 +34,10 @@ NAME = "benchmarks"
 PAGE = """\
 # Benchmarks
 
-`make bench` measures training steps in odt and in other systems, for {rows} pairs of a network and
-a batch size. All use Adam, float32, two threads, random data, and the same initial weights. All
-systems are installed from wheels. The figures in the table and the chart are of this processor:
+`make bench` measures training steps in odt and in other systems, its peers, for {rows} pairs of a
+network and a batch size. All use Adam, float32, two threads, random data, and the same initial
+weights. All systems are installed from wheels. The peer onert is the runtime of [Samsung
+ONE](one-compatibility.md). The figures in the table and the chart are of this processor:
 {processors}.
 
 {table}
@@ -58,9 +59,9 @@ read.
 
 ## How it is measured
 
-- **Systems.** PyTorch uses fused Adam. *PyTorch, compiled* stores images with channels last, too.
-  *{narrow}* computes in bfloat16 by autocast, and is not compared with odt.
-  *LiteRT, forward* is a forward pass alone.
+- **Systems.** PyTorch uses fused Adam. *PyTorch, channels last* and *PyTorch, compiled* store
+  images with channels last. *{narrow}* computes in bfloat16 by autocast,
+  and is not compared with odt. *LiteRT, forward* is a forward pass alone.
 - **Order.** Processes of all systems take turns, odt first and last. A process gives the median of
   its steps. Each figure is the median over the processes of a system.
 - **Disturbed runs.** A run is disturbed if other processes used {others} cores or more. Before
