@@ -1,4 +1,4 @@
-"""CUSTOM:Landmarks2TransformMatrix: matrix from a crop's pixels to the image, around landmarks.
+"""CUSTOM:Landmarks2TransformMatrix: matrix that maps a crop around landmarks to the image.
 
 x (N, L, 3) in pixels    y (N, 4, 4)
 

@@ -1,4 +1,4 @@
-"""ONE_HOT: y = on at the position given by the index, else off, along a new axis; no gradient.
+"""ONE_HOT: along a new axis, y = `on` where the index points and `off` elsewhere; no gradient.
 
 indices (P…, Q…)    y (P…, depth, Q…), the new axis at `axis`, −1 for the last
 For an index outside 0 … depth − 1, all values are off. Source: OneHotOptions in the TFLite
