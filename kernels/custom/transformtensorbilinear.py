@@ -1,4 +1,4 @@
-"""CUSTOM:TransformTensorBilinear: images at mapped positions, by bilinear interpolation.
+"""CUSTOM:TransformTensorBilinear: reads images at mapped positions by bilinear interpolation.
 
 x (N, H, W, C)    m (N, 4, 4)    y (N, OH, OW, C)
 
