@@ -82,7 +82,7 @@ def test_sampling_amplifies_as_published() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"noise_multiplier": -1.0}, "noise_multiplier=.: must be at least 0"),
+        ({"noise_multiplier": -1.0}, "noise_multiplier=.: must be a number of at least 0"),
         ({"sampling_rate": 0.0}, "sampling_rate=.: must be above 0"),
         ({"delta": 1.0}, "delta=.: must be above 0 and below 1"),
         ({"rounds": -1}, "rounds=.: must be"),
