@@ -229,7 +229,7 @@ def prepare(
     new_fields = request.training_fields(model.graph)
     if new_fields.get("batch_norm", before.get("batch_norm", FIXED)) == BATCH:
         lowered = with_batch_norms(lowered)
-    has_loss = "loss" in {*before, *new_fields} or {"loss", "output_losses"} & stored.keys()
+    has_loss = "loss" in {*stored, *before, *new_fields}
     recorded = {} if has_loss else _recorded_loss(lowered)
     stored = recorded | stored
     if (warmup := request.resolved("warmup")) is not None:

@@ -14,10 +14,10 @@ from odt.kernels.native.binding import side_by_side
 
 
 class SideBySide:
-    """Runs one micro-batch of each worker after the other, all from one thread of Python.
+    """Runs rounds of one micro-batch of each worker, all started by one thread of Python.
 
-    Threads of the library compute them, so that none waits for the interpreter lock, or to be
-    woken up.
+    Threads of the library compute the micro-batches of a round at the same time, so that none waits
+    for the interpreter lock, or to be woken up.
     """
 
     def __init__(

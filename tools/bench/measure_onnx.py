@@ -19,8 +19,8 @@ from bench.measuring import Measurement, write_once
 
 name, batch, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 files, how = Path(sys.argv[4]), sys.argv[5]
-if threads == 1:  # before any system counts the cores
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+# Before any system counts the cores.
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 facts = json.loads((files / f"{name}.json").read_text())
 path = str(files / f"{name}.onnx")
 RATE, EPSILON = 1e-5, 1e-6

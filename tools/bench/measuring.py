@@ -1,6 +1,6 @@
 """Shared by the measuring scripts: measures time and memory of a step, as one line of JSON.
 
-Imports no package except NumPy, because it runs in the environment of each system.
+Imports no package, because it runs in the environment of each system.
 """
 
 import contextlib

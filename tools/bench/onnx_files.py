@@ -1,11 +1,12 @@
 """Measures training of ONNX files by odt and ONNX Runtime: python tools/bench/onnx_files.py.
 
-Each measurement is a process of its own, and systems take turns. Each figure is the median over the
-processes of a system, and each process gives the median of its steps; memory is the largest
-resident memory of the process. Figures go to bench-out/onnx.json.
+Each measurement is a process of its own, and systems take turns. A process gives the median of its
+steps and its largest resident memory; the table shows medians over the processes of a system, and
+marks systems whose processes were disturbed by others. The figures of all processes go to
+bench-out/onnx.json.
 
-In Python, onnxruntime.training 1.19.2 cannot be imported without PyTorch, whose memory counts as it
-does for its users. Training does not use it, so ONNX Runtime is measured without it, too.
+In Python, onnxruntime.training 1.19.2 cannot be imported without PyTorch, so the memory of PyTorch
+counts, as it does for users. Training does not use it, so ONNX Runtime is measured without it, too.
 """
 
 import json
@@ -21,6 +22,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
 from bench import startup
+from bench.figures import MAX_OTHERS
 from bench.machine import processor
 from bench.systems import HERE, ORT, SYSTEMS, TORCH, set_up
 
@@ -87,7 +89,7 @@ def row(name: str, threads: int, system: str, runs: list[dict[str, Any]], ort: A
     return (
         f"{name:10} {threads}  {system:28} {step:9.3f} ms {step / base[0]:6.2f} x"
         f" {memory:8.1f} MB {memory / base[1]:6.2f} x   first loss {runs[0]['first_loss']:.6g}"
-        f"{'   disturbed' if others >= 0.1 else ''}"
+        f"{'   disturbed' if others >= MAX_OTHERS else ''}"
     )
 
 
@@ -100,7 +102,12 @@ def row(name: str, threads: int, system: str, runs: list[dict[str, Any]], ort: A
     default=ROOT / "../shared",
     help="Folder with onnx/golden/out/cnn.onnx.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=ROOT / "bench-out",
+    help="Folder of environments and of onnx.json.",
+)
 def main(work: str, repeat: int, data: Path, out: Path) -> None:
     """Measures with one thread and with two, and prints a table."""
     unknown = sorted(set(work.split()) - NETWORKS.keys())

@@ -3,8 +3,8 @@
 model.circle or model.tflite  the model: a circle+ file if it can hold the training info
 model.onnx                    an ONNX model, with the files beside it that hold its weights
 adapters.npz                  its low-rank adapters, if it has some
-checkpoint.odt                weights and optimizer state, or names only; all training options
-recipe.toml                   the other options; `odt train` reads it, too
+checkpoint.odt                weights and optimizer state, or names only; options of training
+recipe.toml                   options that the checkpoint does not hold; `odt train` reads it, too
 artifacts.json                the manifest: SHA-256 of the files, expected losses, version
 """
 

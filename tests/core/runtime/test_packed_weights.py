@@ -21,9 +21,10 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="no compiled kernels"
 
 
 def network(positions: int = 6) -> Graph:
-    """Makes layers that pack their weights, some with few filters, and two used twice.
+    """Makes layers that pack their weights, some with few filters, and two filters read twice.
 
-    The second is a filter of 4 channels, of all and of groups of them, which differ in layout.
+    The second filter has 4 channels. One CONV_2D reads an input of 4 channels with it, the other an
+    input of 32 channels in 8 groups, and both layouts differ.
     """
     net = Net(np.float32)
     side = positions

@@ -1,4 +1,4 @@
-"""Names of files with external data: in every message that may hold tensors."""
+"""Names of files with external data, in every message of ONNX that may hold tensors."""
 
 import pytest
 from support.onnx_files import message, tensor
@@ -12,13 +12,18 @@ def external(name: str, location: str) -> bytes:
 
 
 def model(first: str, inner: str) -> bytes:
-    """An initializer, a Constant, and a graph in an attribute of a node in a function."""
-    constant = message((4, "Constant"), (5, message((1, "value"), (5, external("c", first)))))
-    branch = message((5, external("b", inner)), (5, tensor("raw", [1.0])))
-    choice = message((4, "If"), (5, message((1, "then_branch"), (6, branch), (20, 5))))
+    """Tensors in initializers, attributes, graphs of attributes, functions and training graphs."""
+    tensors = message((1, "values"), (5, external("c", first)), (10, external("d", inner)))
+    pairs = message((1, external("s", first)), (2, external("i", inner)))
+    sparse = message((1, "sparse"), (22, pairs), (23, pairs))
+    constant = message((4, "Constant"), (5, tensors), (5, sparse))
+    branch = message((5, external("b", inner)), (5, tensor("raw", [1.0])), (15, pairs))
+    branches = message((1, "then_branch"), (6, branch), (11, branch), (20, 5))
+    choice = message((4, "If"), (5, branches))
     graph = message((1, constant), (1, choice), (5, external("w", first)), (2, "graph"))
     function = message((1, "f"), (7, choice))
-    return message((1, 8), (7, graph), (8, message((2, 17))), (25, function))
+    training = message((1, branch), (2, branch))
+    return message((1, 8), (7, graph), (8, message((2, 17))), (20, training), (25, function))
 
 
 def renamed(data: bytes, names: dict[str, str]) -> bytes:
