@@ -38,6 +38,9 @@ Some operators need further explanation:
   out of ADD, DIV, CONV_2D and MAX_POOL_2D.
 - The state of recurrent operators (h and c) is zero before each run, both in training and in
   inference. LiteRT, in contrast, keeps the state until the variables are reset.
+- The weights of LSTM have two letters. The first is w for a weight, r for a recurrent weight, p for
+  a peephole, b for a bias or n for layer normalization. The second is the gate: f forget, g cell,
+  o output or i input. wp and bp are weight and bias of the projection.
 - SVDF, VAR_HANDLE, READ_VARIABLE and ASSIGN_VARIABLE keep state from one run to the next. odt
   unrolls models with these operators over time steps ([Train a wake
   word](wake-words.md#train-a-wake-word)). An SVDF is computed as FULLY_CONNECTED and

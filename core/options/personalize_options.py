@@ -31,7 +31,7 @@ class PersonalizeOptions:
         0,
         Whole(0),
         DATA,
-        "Random seed of held-back samples, of the reservoir and of the order.",
+        "Random seed of the held-back samples, the reservoir and the order of the samples.",
     )
     learning_rate: float = option(
         1e-3,
@@ -44,14 +44,15 @@ class PersonalizeOptions:
         0.2,
         Number("at least 0 and below 1", most=1, open_most=True),
         VALIDATION,
-        "Fraction of the new samples of each class that do not train and decide whether the new "
-        "model is written; 0 for none.",
+        "Fraction of the new samples of each class that is held back from training, to decide "
+        "whether the new model is written; 0 for none.",
     )
     forgetting: float = option(
         0.1,
         Number("from 0 to 1", most=1),
         VALIDATION,
-        "Largest fall of the accuracy on the stored samples with which the new model is written.",
+        "Largest accepted fall of the accuracy on the stored samples. If it falls more, the new "
+        "model is not written.",
     )
     store: Any = option(
         None,
@@ -72,15 +73,15 @@ class PersonalizeOptions:
         "1MB",
         Form("size", "a number of bytes, or a size such as 64MB or 64MiB"),
         REPLAY,
-        "Size of the file, at most.",
+        "Size of the file of stored features, at most.",
         metavar="SIZE",
     )
     sampling: str = option(
         "reservoir",
         Word(("reservoir", "herding")),
         REPLAY,
-        "reservoir: a random sample of all that were ever seen. herding: those whose mean is "
-        "closest to the mean of all.",
+        "Samples to store of each class. reservoir: a random choice of all that were ever seen. "
+        "herding: those whose mean is closest to the mean of all.",
     )
 
 

@@ -288,7 +288,7 @@ SELECTION_OPTIONS = table(
         None,
         Whole(-1),
         SELECTION,
-        "Train the last N operators of the model, without conversions and operators without "
+        "Train the last N operators of the model, not counting conversions and operators without "
         "gradient at its end; -1 for all, 0 for none.",
         stored=CIRCLE_PLUS,
         metavar="N",

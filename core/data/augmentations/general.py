@@ -38,8 +38,8 @@ class Noise(Augmentation):
 class Mixup(Augmentation):
     """Mixup: mixes inputs and targets of each sample with another sample's (Zhang et al., 2018).
 
-    The result is λ x₁ + (1 − λ) x₂, with λ from the distribution Beta(α, α) for each sample, and a
-    random training sample as the second. Mixup is applied after the other augmentations.
+    The result is λ x₁ + (1 − λ) x₂, with λ from the distribution Beta(α, α) for each sample x₁. x₂
+    is a random training sample. Mixup is applied after the other augmentations.
 
     Args:
         alpha: α; with a larger α, samples are mixed in more equal parts.

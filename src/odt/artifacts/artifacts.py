@@ -117,7 +117,7 @@ def generate_artifacts(
     The folder holds the model (as circle+ if that format can hold the training info; ONNX with its
     external data), a checkpoint, a recipe, and a manifest with SHA-256 and expected losses. Before
     the folder appears, some steps are trained from its files, on synthetic data and on samples if
-    they are given. On the device, `Trainer.from_artifacts` reads it, or `odt train` with its
+    they are given. On the device, `Trainer.from_artifacts` reads the folder, or `odt train` its
     recipe. A folder of earlier artifacts is replaced as a whole.
 
     Args:
@@ -141,7 +141,7 @@ def generate_artifacts(
         The files and the losses.
 
     Raises:
-        OptionError: if arguments contradict each other, or artifacts cannot hold one.
+        OptionError: if arguments contradict each other, or artifacts cannot store an argument.
         ModelError: if the model cannot be read, or the folder cannot be written.
         UnsupportedError: if the model cannot be trained.
         DataError: if the samples do not fit the model.

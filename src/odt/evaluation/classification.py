@@ -100,7 +100,7 @@ class ClassificationReport:
         return "\n".join(table(rows, right=range(1, 5)))
 
     def confusion(self) -> str:
-        """Returns the confusion matrix as a table; of more than 20 classes the confused pairs.
+        """Returns the confusion matrix as a table; for more than 20 classes, the confused pairs.
 
         Raises:
             DataError: if there is no confusion matrix.

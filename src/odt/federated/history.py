@@ -27,7 +27,7 @@ class Round:
         sampled: number of clients that were sent the tensors.
         trained: number of clients whose updates were used; the others dropped out or were refused.
         refused: one line for each update that was refused.
-        samples: number of samples that these clients trained on.
+        samples: number of samples in the updates that were used.
         bytes_up: bytes of the arrays that the clients sent.
         bytes_down: bytes of the arrays that the clients were sent.
         metrics: loss and metrics of the clients' training, as means weighted by samples. Names with

@@ -60,8 +60,8 @@ def simulate(
             client of each sample (N,). `odt docs federated` explains them.
         strategy: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed_mean or krum, with options
             such as fedprox:mu=0.1; or a Strategy, whose state is cleared first.
-        rounds: number of rounds, including those before a resumed checkpoint; with a
-            decay, a checkpoint resumes with the same number.
+        rounds: number of rounds, including those before a resumed checkpoint; if `decay` is cosine,
+            a federation that resumes must have the same number.
         epochs: number of epochs of a client in a round.
         decay: cosine: the learning rate falls to 0 over the rounds, by half a cosine; none: it
             stays the same.

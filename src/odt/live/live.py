@@ -29,7 +29,7 @@ WRONG = 24  # samples that are shown
 
 
 class LiveReport(Closing):
-    """A page in the browser that follows runs while they train, as that of `odt report`.
+    """A page in the browser that follows runs while they train, like the live page of `odt report`.
 
     The page shows the curves and the log of each run, and compares several runs. It predicts
     photos, sounds and rows of tables that are dropped on it, as `odt.predict` does, and shows them

@@ -48,7 +48,8 @@ def cut(
 def join(model: Model | Path, parts: Sequence[Model | Path], path: Path) -> int:
     """Writes a model with the weights of trained parts; everything else in it stays.
 
-    A changed weight that shares its bytes with a constant that stays gets bytes of its own.
+    If a changed weight shares its bytes with an unchanged constant, the weight gets bytes of its
+    own.
 
     Args:
         model: the model that the parts were cut from, or the path of its file.

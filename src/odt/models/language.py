@@ -28,8 +28,8 @@ def convert_gguf(source: Path, output: Path, context: int = CONTEXT) -> None:
     """Converts the GGUF file of a language model to Circle, as `odt convert` does.
 
     Weights keep their bytes: blocks of 4 and 8 bits stay packed, in Circle's GGML types. The new
-    file also holds the metadata of the old one, with its tokenizer. It reads the numbers of tokens,
-    int32 (1, T), and computes logits (1, T, V) of the token after each of them.
+    file also holds the metadata of the old one, with its tokenizer. The new model reads the numbers
+    of tokens, int32 (1, T), and computes logits (1, T, V) of the token after each of them.
 
     Args:
         source: path of the GGUF file: of architecture llama, with tensors of F32, F16, Q4_0, Q4_1

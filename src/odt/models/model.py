@@ -129,7 +129,10 @@ class Model:
 
     @property
     def parameters(self) -> Mapping[str, Array]:
-        """Trainable weights by name, as float32; read-only views, but copies of stored integers."""
+        """Trainable weights by name, as read-only float32 arrays.
+
+        The arrays are views of the file, or copies of weights that the file stores in another type.
+        """
         from odt.core.recipe.inspection import inspect_graph
 
         graph = self._lowered.graph

@@ -130,8 +130,8 @@ def quantize(
             a data file. Not read if only weights are quantized.
         scheme: int8: activations and weights. int16x8: activations of 16 bits, weights of 8.
             Others: weights alone; operators compute real numbers. int4-block32-weights: one scale
-            for each 32 weights of a unit in FULLY_CONNECTED, others int4. int2-weights: 2 bits in
-            FULLY_CONNECTED, 4 in CONV_2D.
+            for each 32 weights of a unit in FULLY_CONNECTED; other operators as with int4-weights.
+            int2-weights: 2 bits in FULLY_CONNECTED, 4 in CONV_2D.
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.

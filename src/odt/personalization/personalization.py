@@ -136,10 +136,10 @@ def personalize(
 ) -> Personalization:
     """Trains the last layer of a classifier on a few new samples, without forgetting the old ones.
 
-    The layers before stay frozen. Their outputs, the features, of some samples of each class are
-    stored in a file next to the model, and train together with the new samples; each epoch has the
-    same number of samples of each class. Classes that the model does not have are added to its last
-    layer and its metadata.
+    All layers before the last one stay frozen. The features of a sample are their outputs. The
+    features of some samples of each class are stored in a file next to the model, and train the
+    last layer together with the new samples. Each epoch has the same number of samples of each
+    class. Classes that the model does not have are added to its last layer and its metadata.
 
     The new model is written only if it is better on the new samples that are held back (higher
     accuracy, averaged over the classes, or the same and a lower loss) and does not forget the
@@ -168,20 +168,21 @@ def personalize(
         held_back: fraction of the new samples of each class that do not train, but decide whether
             the new model is written; at least one sample of a class that has three or more. 0 for
             none.
-        forgetting: by how much the accuracy on the stored samples, averaged over the classes, may
-            fall if the new model is to be written; 1 for any fall.
+        forgetting: largest fall of the accuracy on the stored samples, averaged over the classes,
+            for which the new model is still written; 1 for any fall.
         epochs: number of epochs; 0 only stores features of the samples, for example of training
             data before the model goes to a device.
         optimizer: name of an optimizer or an object, as in Trainer.
         learning_rate: learning rate of an optimizer that is given by name.
         batch_size: samples per step.
         memory_budget: peak memory of the process, such as "64MB" or a number of bytes.
-        seed: random seed of held-back samples, reservoir and order.
+        seed: random seed of the held-back samples, the reservoir and the order of the samples.
         show: called with each note about new data, such as `print`.
 
     Raises:
         ModelError: if the model cannot be read or written.
-        UnsupportedError: if the model does not end so, or odt cannot compute it.
+        UnsupportedError: if the model does not end in FULLY_CONNECTED and SOFTMAX, or odt cannot
+            compute it.
         DataError: if samples or store do not fit the model, or the store is damaged.
         OptionError: if arguments contradict each other, or the memory budget is too small.
         TrainingError: if the loss is NaN or infinite.

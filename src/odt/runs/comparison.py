@@ -88,7 +88,7 @@ class RunComparison:
 
 @checked_arguments
 def compare_runs(folders: Path | Sequence[Path] = (), metric: str | None = None) -> RunComparison:
-    """Reads runs to compare them, as the list of `odt report`.
+    """Reads runs to compare them, as `odt report` does for its list of runs.
 
     Args:
         folders: folders of runs, or folders that contain such folders; the current one if left out.

@@ -35,13 +35,15 @@ def report(
     or curves.
 
     Args:
-        run: the folder of a run that `odt train` wrote, or is writing, or the run in it.
+        run: the folder of a run that `odt train` wrote, or is writing; or a Run, as `read_run`
+            returns it.
         x: inputs (N, …) of test samples, or a DataSet, as in `Trainer.evaluate`; None for the
             run's validation samples.
         y: targets (N, …) of the test samples; left out with a DataSet.
         wrong: number of samples with the largest errors to show.
         out: path of the page. Default: report.html in the folder of the run.
-        progress: called after each batch with the number of samples done, and of all.
+        progress: called after each batch with the number of samples computed so far and the number
+            of all samples.
 
     Returns:
         The run, with its recipe and the results of each epoch.

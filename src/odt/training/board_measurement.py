@@ -43,10 +43,10 @@ print(time.thread_time(), session.process_nbytes())
 def benchmark_board(name: str = "") -> Board:
     """Measures the rates of this machine in a few seconds: a board for `plan(board=…)`.
 
-    Small networks train on one thread, and the rates are those with which their estimated time is
-    the measured one. The time is that of the processor, which other processes do not lengthen.
-    Start and size of a process are measured in a new process. `str` of the board is the file that
-    `odt benchmark-board` writes.
+    Small networks train on one thread. The rates are chosen so that the times estimated for these
+    networks are the times measured: CPU times, which other processes do not lengthen. Start and
+    size of a process are measured in a new process. The command `odt benchmark-board` writes `str`
+    of the board to its file.
 
     Args:
         name: name of the board; that of the machine if left out.

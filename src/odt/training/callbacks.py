@@ -35,8 +35,8 @@ class Callback:
     Attributes:
         trainer: the trainer whose `fit` runs. `trainer.stop_training = True` ends training after
             the current batch.
-        params: "epochs", the number of the last epoch, and "steps", the number of batches of an
-            epoch; None if an iterable gives them.
+        params: "epochs" is the number of the last epoch, and "steps" the number of batches of an
+            epoch; "steps" is None if the batches come from an iterable.
     """
 
     trainer: "Trainer"

@@ -120,7 +120,7 @@ def check(
     every tensor that trains must be finite, and not zero as a whole unless the loss does not depend
     on the tensor; the derivatives by 8 weights, drawn with `seed`, must agree with finite
     differences; and one step must lower the loss. Slow models are tested with fewer samples and
-    weights, then in float32.
+    weights, and in float32 if this is still too slow.
 
     Args:
         model: a model or the path of its file.
@@ -134,7 +134,8 @@ def check(
         ModelError: if the model or the checkpoint cannot be read.
         DataError: if the samples do not fit the model.
         OptionError: if options contradict each other or the model.
-        UnsupportedError: if the graph of the model does not predict, such as one that only saves.
+        UnsupportedError: if the selected signature does not predict, but for example only saves
+            weights.
     """
     check_option(CHECK_OPTIONS["seed"], seed)
     source = model if isinstance(model, Model) else Model(file_of(model))

@@ -94,10 +94,10 @@ class MemoryForecast:
     """Memory that training needs, in bytes.
 
     Attributes:
-        peak: peak memory of training, without Python and its modules. Before training, weights are
-            copied from the file; the peak is that of the phase that needs more memory, and usually
-            the sum of the parts below. For a C program, it is the static memory of the program,
-            like `allocated`.
+        peak: peak memory of training, without Python and its modules. Weights are copied from the
+            file before training begins; if copying needs more memory than training, the peak is
+            that of copying. Usually, it is that of training, the sum of the parts below. For a C
+            program, it is the static memory of the program, like `allocated`.
         process: peak memory of the whole process, with Python and the modules that it has imported;
             0 for a C program.
         limit: bytes that the process may use; None for no limit.
@@ -270,7 +270,8 @@ def plan(
 
     The time follows from steps that run here for at most 2 seconds, on random samples if only
     `data_length` is given; their memory is allocated meanwhile. Nothing runs and no memory of
-    training is allocated with `board` or `target`, or without both `x` and `data_length`.
+    training is allocated if `board` or `target` is given, or if neither `x` nor `data_length` is
+    given.
 
     Args:
         model: a model or the path of its file.

@@ -31,8 +31,8 @@ class RateTest:
     Attributes:
         rates: learning rate of each step.
         losses: loss of the next batch after the step.
-        changes: these losses minus those of the weights before the test on the same batch, as a
-            moving average over the steps.
+        changes: these losses minus the losses that the weights before the test have on the same
+            batches, as a moving average over the steps.
         suggestion: a tenth of the rate with the lowest change; None if no rate lowers the loss.
     """
 

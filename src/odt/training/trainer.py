@@ -304,8 +304,8 @@ class Trainer(Closing):
             save_to: path of a checkpoint, saved after each epoch.
             save_every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store in the checkpoint.
-            fine_tune: whether a few steps choose a smaller learning rate for a model that is
-                already trained, and epochs that raise the loss are undone, if no rate is given.
+            fine_tune: if no learning rate is given: whether a few steps choose a smaller one for a
+                model that is already trained, and whether epochs that raise the loss are undone.
             class_weight: mapping from classes to weights of the losses of their samples in
                 training; classes that are left out have the weight 1. Or "balanced": the weight of
                 a class is n / (K · n_c), for n samples of K classes, of which n_c have the class.
@@ -432,7 +432,7 @@ class Trainer(Closing):
         """Computes the model's outputs with the current weights.
 
         For outputs that odt does not compute, such as those of a detector's post-processing, it
-        returns the outputs of training instead.
+        returns the values that training uses as outputs instead.
 
         Args:
             x: inputs (N, …), as in `fit`.
@@ -654,7 +654,8 @@ class Trainer(Closing):
         """Trainable weights by name; can be read and set in place.
 
         With a moving average (`ema=`; quantized models have one by default), which `predict` and
-        `export` use, arrays are read-only after the first step: `weights[name] = values` sets both.
+        `export` use, arrays are read-only after the first step: `weights[name] = values` sets the
+        weight and its average.
         """
         core = self.session.build()
         graph = core.graph

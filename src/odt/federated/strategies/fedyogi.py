@@ -13,8 +13,8 @@ from odt.federated.update import Array
 class FedYogi(Adaptive):
     """Yogi on the server, with the mean change of the clients as its gradient.
 
-    With Δ, the weighted mean of the clients' tensors minus the tensors w that they were sent,
-    m ← β₁ m + (1 − β₁) Δ and v ← v − (1 − β₂) Δ² sign(v − Δ²); both begin at 0.
+    Δ is the weighted mean of the clients' tensors minus the tensors w that they were sent. In each
+    round, m ← β₁ m + (1 − β₁) Δ and v ← v − (1 − β₂) Δ² sign(v − Δ²); m and v begin at 0.
 
     Args:
         eta: learning rate η of the server.

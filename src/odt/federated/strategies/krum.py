@@ -20,8 +20,8 @@ from odt.federated.update import Tensors, Update
 class Krum(Strategy):
     """The tensors of one client, chosen by its distance to the others.
 
-    The score of a client is the sum of the squared distances to its n − f − 2 nearest others, at
-    least one, of n clients.
+    Of n clients, the score of one is the sum of the squared distances to the n − f − 2 clients
+    nearest to it, at least one.
 
     Args:
         malicious: number f of clients that may send wrong values.
