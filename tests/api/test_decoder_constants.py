@@ -20,7 +20,6 @@ from odt.core.formats.reader import read_model
 from odt.kernels.rows.opdef import Array
 
 SIDE, CELLS, SIZE = 4, 16, 32.0  # cells of a side and in all, pixels of a side
-Constant = Callable[[Any], int]
 CENTERS = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), -1).reshape(1, CELLS, 2)
 
 

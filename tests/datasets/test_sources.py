@@ -239,6 +239,7 @@ def test_raw_and_npy_files_with_their_targets(tmp_path: Path) -> None:
          "--target-source", tmp_path / "y.npy", "--split", "train=1.0", *RAW,
          "-o", tmp_path / "o")  # fmt: skip
     assert np.array_equal(samples(tmp_path / "o/train.input.bin"), x)
+    assert samples(tmp_path / "o/train.output.bin").argmax(axis=1).tolist() == [0, 1, 1]
 
 
 def wav_folder(root: Path) -> Path:

@@ -16,15 +16,17 @@ RETIRED: dict[str, str] = tomllib.loads(
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def helps(command: click.Command, path: str, parent: click.Context | None) -> Iterator[str]:
-    """Help texts of a command and of those below it."""
+def contexts(
+    command: click.Command, path: str, parent: click.Context | None
+) -> Iterator[click.Context]:
+    """Contexts of a command and of those below it."""
     with click.Context(command, parent=parent, info_name=path) as ctx:
-        yield command.get_help(ctx)
+        yield ctx
         if isinstance(command, click.Group):
             for name in command.list_commands(ctx):
                 below = command.get_command(ctx, name)
                 assert below is not None
-                yield from helps(below, name, ctx)
+                yield from contexts(below, name, ctx)
 
 
 def refuse_phrases(text: str, where: str) -> None:
@@ -35,21 +37,18 @@ def refuse_phrases(text: str, where: str) -> None:
 
 
 def test_help_has_no_retired_phrase() -> None:
-    for text in helps(main, "odt", None):
-        refuse_phrases(text, text.partition("\n")[0])
+    for ctx in contexts(main, "odt", None):
+        refuse_phrases(ctx.command.get_help(ctx), ctx.command_path)
 
 
 def test_help_of_an_option_names_it_first() -> None:
     """No sentence without a noun: “Of the inputs.”, “What becomes of …”, “Likewise.”."""
-    with click.Context(main) as ctx:
-        for name in main.list_commands(ctx):
-            command = main.get_command(ctx, name)
-            assert command is not None
-            for parameter in command.params:
-                text = getattr(parameter, "help", None) or ""
-                assert not re.match(r"(Of|What|How|Likewise|The same|To|At|In)\b", text), (
-                    f"odt {name} {parameter.opts[0]}: {text}"
-                )
+    for ctx in contexts(main, "odt", None):
+        for parameter in ctx.command.params:
+            text = getattr(parameter, "help", None) or ""
+            assert not re.match(r"(Of|What|How|Likewise|The same|To|At|In)\b", text), (
+                f"{ctx.command_path} {parameter.opts[0]}: {text}"
+            )
 
 
 def test_pages_have_no_retired_phrase() -> None:

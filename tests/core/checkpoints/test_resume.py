@@ -1,4 +1,4 @@
-"""Going on from a checkpoint is never having stopped."""
+"""Training that resumes from a checkpoint ends in the bits of uninterrupted training."""
 
 import signal
 from dataclasses import replace
@@ -152,7 +152,10 @@ def odt(*arguments: object) -> Result:
 
 
 SETTINGS = ("--batch-size", 16, "--micro-batch", 8, "--workers", 2, "--shuffle", "--seed", 4)
-RULE = ("--optimizer", "adamw", "--learning-rate", 0.003, "--beta-1", 0.8, "--loss", "mse")
+RULE = (
+    *("--optimizer", "adamw", "--learning-rate", 0.003, "--beta-1", 0.8),
+    *("--loss", "mean-squared-error", "--num-of-trainable-ops", 2),
+)
 
 
 def weights(path: Path) -> dict[str, Array | None]:
@@ -163,9 +166,8 @@ def test_odts_checkpoint_restores_the_options(tmp_path: Path) -> None:
     through, half, rest = (
         tmp_path / name for name in ("through.circle", "half.odt", "rest.circle")
     )
-    rule = [*RULE[:-1], "mean-squared-error"]
-    odt(*SETTINGS, *rule, "--num-of-trainable-ops", 2, "--epochs", 4, "--export-circle", through)
-    odt(*SETTINGS, *rule, "--num-of-trainable-ops", 2, "--epochs", 2, "--export-checkpoint", half)
+    odt(*SETTINGS, *RULE, "--epochs", 4, "--export-circle", through)
+    odt(*SETTINGS, *RULE, "--epochs", 2, "--export-checkpoint", half)
     result = odt("--checkpoint", half, "--epochs", 4, "--export-circle", rest, "-v", 1)
     assert result.stderr == ""
     assert "- optimizer            = adamw  (checkpoint)" in result.stdout

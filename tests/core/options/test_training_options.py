@@ -2,7 +2,6 @@
 
 import json
 import re
-import struct
 from dataclasses import fields
 from inspect import getdoc, signature
 from pathlib import Path
@@ -157,8 +156,8 @@ def test_checkpoints_hold_what_the_row_says(name: str, row: Option, tmp_path: Pa
         path = tmp_path / "state.odt"
         with odt.Trainer(MODEL, loss="categorical_crossentropy", **{name: other(row)}) as trainer:
             trainer.save_checkpoint(path)
-            fields = read_resume(path).training_info(trainer.session.recipe.graph)
-        assert fields[name] == other(row)
+            stored_fields = read_resume(path).training_info(trainer.session.recipe.graph)
+        assert stored_fields[name] == other(row)
 
 
 def test_a_whole_number_is_stored_as_a_float(tmp_path: Path) -> None:
@@ -173,6 +172,6 @@ def test_the_header_has_its_fields_in_the_order_of_earlier_files() -> None:
     for path in paths:
         data = path.read_bytes()
         _, _, size = FRONT.unpack_from(data)
-        names = [*json.loads(data[struct.calcsize("<8sII") :][:size])["progress"]]
+        names = [*json.loads(data[FRONT.size :][:size])["progress"]]
         mine = [*Progress().stored()]
         assert [name for name in mine if name in names] == names

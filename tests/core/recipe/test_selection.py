@@ -183,9 +183,8 @@ def test_check_plan_and_inspect_say_what_is_selected() -> None:
     assert biases
     assert f"trains: {biases:,} parameters" in odt("check", MODEL, "--bias-only").stdout
     assert f"parameters: {biases:,} values" in odt("inspect", MODEL, "--bias-only").stdout
-    assert f"parameters  {4 * biases:,} bytes" in " ".join(
-        odt("plan", MODEL, "--bias-only").stdout.split()
-    ).replace("parameters ", "parameters  ")
+    words = " ".join(odt("plan", MODEL, "--bias-only").stdout.split())
+    assert f"parameters {4 * biases:,} bytes" in words
 
 
 def test_a_number_of_the_formula_trains_only_if_it_is_called_by_its_name() -> None:
