@@ -50,7 +50,7 @@ def test_nothing_is_measured_for_a_board(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_machine_twice_as_fast_takes_half_the_time(tmp_path: Path) -> None:
-    """Bits per second twice as many, seconds of calls half as many."""
+    """Twice as many operations and bytes per second; half the seconds of start, calls and steps."""
     slow = planned("pi-4")
     rates = {
         name: 2 * getattr(BOARD, name) for name in ("dense", "convolution", "depthwise", "memory")
@@ -109,7 +109,7 @@ def test_what_is_no_board_is_refused(tmp_path: Path) -> None:
         find_board(path)
 
 
-def test_a_measured_row_foretells_steps_of_this_machine(
+def test_a_measured_row_predicts_steps_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within a factor of 2.5 on one core, in time of the processor."""

@@ -59,7 +59,7 @@ def tensors(path: Path, x: Array, numbers: tuple[int, ...]) -> list[Array]:
 
 
 def assert_rest_stays(old: Path, new: Path) -> None:
-    """Only constants of floats or with a scale differ in the exported file."""
+    """Only constants of floats or with a scale, and scales, differ in the exported file."""
     a, b = read_model(old), read_model(new)
     assert len(a.data) == len(b.data)
     differs = np.frombuffer(a.data, np.uint8) != np.frombuffer(b.data, np.uint8)
@@ -223,7 +223,7 @@ def test_the_last_operators_count_without_those_left_out(tmp_path: Path) -> None
         assert trainer.session.recipe.info.trainable_ops == (2,)
 
 
-def test_nor_do_operators_behind_one_that_odt_cannot_compute(tmp_path: Path) -> None:
+def test_operators_behind_one_that_odt_cannot_compute_do_not_count(tmp_path: Path) -> None:
     """MINIMUM has a gradient, but training leaves it out with the draw of samples before it."""
     path = tmp_path / "m.tflite"
     model = ModelBuilder("tflite", seed=2)

@@ -1,4 +1,4 @@
-"""Steps on arrays of the forms of the last ones, of which Module looks up most once."""
+"""Repeated steps on arrays of the same shapes and types, for which Module reuses what it found."""
 
 import warnings
 from collections.abc import Iterable, Iterator

@@ -99,7 +99,7 @@ def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
 
 @pytest.mark.usefixtures("training_alone")
 def test_savings_add_up() -> None:
-    """Own memory for each value, less what each way saves, is the arenas."""
+    """The memory without reuse, less what each way saves, is the size of the arenas."""
     batching = ("--micro-batch", 4, "--workers", 2)
     usual = plan(MNIST, *LOSS, *batching).stdout
     less = plan(MNIST, *LOSS, *batching, "--memory-budget", rows(usual)["peak"] - 100_000).stdout

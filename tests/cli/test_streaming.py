@@ -1,4 +1,4 @@
-"""Commands on streaming models; the wake word's speech comes with it."""
+"""Commands on a streaming model that hears a wake word, with recorded speech."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_commands_ask_for_the_length_of_sequences(tmp_path: Path) -> None:
         )
 
 
-def test_inspect_and_check_show_a_run(tmp_path: Path) -> None:
+def test_inspect_and_check_describe_a_streaming_model(tmp_path: Path) -> None:
     shown = run("inspect", WAKE_WORD).output
     assert "45  ASSIGN_VARIABLE" in shown
     assert "parameters: 37,185 values in 30 tensors" in shown

@@ -1,4 +1,4 @@
-"""Training of ONNX files equals ONNX Runtime's, and the exports hold the trained weights."""
+"""Training of ONNX files has the losses of ONNX Runtime, and exports hold the trained weights."""
 
 import json
 from pathlib import Path
@@ -18,6 +18,7 @@ LOSSES = json.loads((FOLDER / "losses.json").read_text(encoding="utf-8"))
 def test_losses_and_weights_are_those_of_onnx_runtime(
     tmp_path: Path, name: str, optimizer: str
 ) -> None:
+    """The final weights of one network are recorded."""
     expected = LOSSES[name][optimizer]
     update: odt.Optimizer = odt.SGD(0.1)
     if optimizer == "AdamW":

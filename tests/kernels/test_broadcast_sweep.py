@@ -1,6 +1,7 @@
-"""Two inputs of any ranks from 0 to 5, stretched to match in any way, through every such row.
+"""Operators that broadcast two or three inputs as NumPy does: shapes of ranks 0 to 5.
 
-tests/kernels/test_ops.py asks its questions of chosen shapes; here hypothesis chooses them.
+tests/kernels/test_ops.py tests the same operators with shapes chosen by hand; here hypothesis
+chooses them.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from support.op_run import Arrays, Case, row_of
 
 from odt.kernels.families.binary import BINARY
 
-OTHERS = {"BROADCAST_ARGS", "BATCH_MATMUL", "SELECT"}  # stretched otherwise, or not at all
+OTHERS = {"BROADCAST_ARGS", "BATCH_MATMUL", "SELECT"}  # broadcast otherwise, or not at all
 NAMES = [n for n in OP_DB if n not in OTHERS and row_of(n).inputs in (BINARY, ("c", *BINARY))]
 STEP = 1e-6
 
@@ -24,7 +25,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 @st.composite
 def matching(draw: Any, count: int) -> Shapes:
-    """Shapes that match, of ranks from 0 to 5."""
+    """Shapes that can be broadcast together, of ranks from 0 to 5."""
     found = draw(
         shapes.mutually_broadcastable_shapes(num_shapes=count, max_dims=5, min_side=0, max_side=3)
     )
@@ -52,7 +53,7 @@ def gradient(info: OpInfo, inputs: Arrays, name: str, dy: np.ndarray[Any, Any]) 
 @pytest.mark.parametrize("name", NAMES)
 @settings(derandomize=True, max_examples=50, database=None)
 @given(data=st.data())
-def test_every_way_of_stretching(name: str, data: Any) -> None:
+def test_values_and_gradients_of_broadcast_inputs(name: str, data: Any) -> None:
     info, row = OP_DB[name], row_of(name)
     found = data.draw(matching(len(row.inputs)))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Trains step by step, evaluates, and writes model and checkpoint, as a user of onert would."""
+"""Trains step by step, evaluates, writes model and checkpoint, and resumes: a user of onert."""
 
 import sys
 

@@ -67,8 +67,8 @@ def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     assert not modules & (SLOW | {"numpy.random"})
     for folder in ("ops", "custom", "losses", "metrics", "optimizers"):
         assert not below(modules, f"kernels.{folder}")
-    some_scripts = ("checkpoint_state", "evaluation", "exports", "fitting", "rate_test")
-    assert not modules & {f"odt.training.{name}" for name in some_scripts}
+    of_methods = ("checkpoint_state", "evaluation", "exports", "fitting", "rate_test")
+    assert not modules & {f"odt.training.{name}" for name in of_methods}
 
 
 def test_public_names_leave_the_collector_as_it_is() -> None:

@@ -1,6 +1,7 @@
 """Runs odt commands, one argument list a line of standard input, with only its base packages.
 
-A finder on sys.meta_path answers every other import as if the package were not installed.
+A finder on sys.meta_path refuses every other package, except the standard library and the finders
+of editable installations, as if it were not installed.
 """
 
 import importlib.abc

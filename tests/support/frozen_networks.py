@@ -17,7 +17,7 @@ def chain() -> tuple[Graph, tuple[int, ...]]:
 
 
 def convolutions() -> tuple[Graph, tuple[int, ...]]:
-    """The trained bias is in the middle; the output of the filter before it is frozen."""
+    """The trained convolution is in the middle, between a frozen one and a frozen dense layer."""
     net = Net()
     x = net.input(1, 6)
     image = net.add("RESHAPE", (x, net.constant([-1, 2, 3, 1], np.int32)), (1, 2, 3, 1))

@@ -11,7 +11,7 @@ from odt.kernels.rows.opdef import Array, TensorSpec
 
 
 class Net:
-    """Builds a graph; tensors are named by index, constants are random with a seed."""
+    """Builds a graph; tensors are named by index, weights are random with a seed."""
 
     def __init__(self, dtype: Any = np.float32, seed: int = 0) -> None:
         self.dtype = np.dtype(dtype)

@@ -1,4 +1,4 @@
-"""Models with a new head, made by the command, and their expected outputs."""
+"""Models with a new head, made by `odt replace-head`, and their expected outputs."""
 
 from pathlib import Path
 

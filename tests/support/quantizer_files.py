@@ -9,8 +9,9 @@ from odt.core.formats.reader import read_model
 def for_quantizer(path: Path, folder: Path) -> Path:
     """Writes a copy of a file with a signature and with operators as of the newest schema.
 
-    Without a signature, litert-quantizer takes no samples. It takes operators for ADD whose code is
-    in the field of files before 2020 only.
+    Without a signature, litert-quantizer takes no samples. It reads operator codes from
+    `builtin_code` alone: an operator of a file from before 2020, whose code is in
+    `deprecated_builtin_code`, would be ADD, code 0.
     """
     model = read_model(str(path))
     tables = model_tables(model)

@@ -51,7 +51,7 @@ def test_a_map_that_grows_inserts_its_keys_again_in_their_order() -> None:
     assert HashOrder(keys).keys == in_turn([*small, *keys[13:]], 29)
 
 
-def test_a_map_of_many_keys_takes_time_in_proportion() -> None:
+def test_a_map_of_many_keys_has_the_last_key_first() -> None:
     assert HashOrder(range(100_000)).keys[:3] == [99_999, 99_998, 99_997]
 
 

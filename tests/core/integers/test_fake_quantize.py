@@ -44,7 +44,7 @@ def trained(path: Path, out: Path, *, epochs: int = 2, count: int = 24) -> odt.T
 
 
 def check_litert(trainer: odt.Trainer, out: Path, x: Array, steps: float) -> None:
-    """LiteRT computes from the exported file what the trainer computes, up to some steps."""
+    """LiteRT computes from the exported file what the trainer computes, up to steps of 1 / 256."""
     model = read_model(out)
     (y,) = litert(out, [x])
     quantization = model.quantization.get(model.graph.outputs[0])

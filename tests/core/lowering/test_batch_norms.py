@@ -1,4 +1,4 @@
-"""BatchNorm spelled as MUL and ADD by constants: an affine layer, or left as it is."""
+"""BatchNorm written as MUL and ADD of constants: found, trained as an affine layer, or frozen."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ RELU = 1
 
 
 def normalized(scale: str = "MUL", shift: str = "ADD") -> tuple[Graph, set[int]]:
-    """A layer, its BatchNorm (whose constants come beside), RELU and a layer."""
+    """A layer, its BatchNorm, RELU and a layer; the indices of the constants of the BatchNorm."""
     net = Net()
     y = net.dense(net.input(1, 5), 4)
     a, b = net.weight(4), net.weight(1, 4)

@@ -100,7 +100,7 @@ def check(case: Case, kernels: Sequence[str], seed: int = 0) -> Report:
 
     Args:
         kernels: sets to choose from.
-        seed: with the case's, of the ways that are chosen.
+        seed: chooses the ways, together with the seed of the case.
     """
     report = _Checker(case, kernels, Truth(case.problem, (1, 2)), seed).run()
     if report.wrong:

@@ -1,4 +1,4 @@
-"""LSTM, GRU, Erf and Resize of ONNX files compute what their definitions say."""
+"""Recurrent layers, Erf, Resize and products with vectors in ONNX files, by their definitions."""
 
 import math
 from pathlib import Path
