@@ -82,5 +82,14 @@ static void clear_gaps(float *dx, const window_walk *g) {
   }
 }
 
+/* Windows of 2 × 2 and 3 × 3 are compiled apart, but not for processors without vectors, which have
+   little memory for code. */
+#if defined(__SSE__) || defined(__aarch64__) || defined(__ARM_NEON) || \
+    defined(__wasm_simd128__) || HAS_NEON_BESIDE_BASE
+#define APART 1
+#else
+#define APART 0
+#endif
+
 #define BODY "pool_body.h"
 #include "each_isa.h"

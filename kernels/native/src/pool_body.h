@@ -197,8 +197,8 @@ INLINE void F(average_back_window)(const F(pool_job) * c, const pool_window *w, 
     int64_t end = part_begin(c.g, at_once, part + 1, parts);                    \
     F(pool_range)(&c, begin, end, apart, F(name##_window));                     \
   }
-POOL_PART(max, 1, 1)
-POOL_PART(max_back, windows_at_once(c.g), 1)
+POOL_PART(max, 1, APART)
+POOL_PART(max_back, windows_at_once(c.g), APART)
 POOL_PART(argmax, 1, 0)
 POOL_PART(argmax_back, windows_at_once(c.g), 0)
 POOL_PART(average, 1, 0)
