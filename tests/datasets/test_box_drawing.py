@@ -52,7 +52,8 @@ def test_the_text_is_in_the_picture() -> None:
 
 
 def test_names_of_any_script_are_drawn() -> None:
-    drawn(DrawnBox(0.5, 0.1, 0.9, 0.9, "細胞 é"))
+    without = drawn(DrawnBox(0.5, 0.1, 0.9, 0.9))
+    assert (drawn(DrawnBox(0.5, 0.1, 0.9, 0.9, "細胞 é")) != without).any()
 
 
 def test_rows_become_boxes() -> None:

@@ -1,4 +1,4 @@
-"""What is loaded: import times are a matter of modules, so that no test needs a clock."""
+"""Modules that commands load: the time of imports follows from them, so no test needs a clock."""
 
 import json
 import os

@@ -244,7 +244,7 @@ def test_a_float_export_of_an_output_that_is_read_in_another_scale(tmp_path: Pat
 def test_zeros_have_a_gradient_where_the_result_has_no_limit(
     op: str, zero: int, tmp_path: Path
 ) -> None:
-    """After RELU, half of the inputs are 0: the smallest or largest result in LiteRT, too."""
+    """Half of the inputs are 0 after RELU: LiteRT gives them the smallest or largest result too."""
     net, path, out = QuantizedBuilder(seed=1), tmp_path / "m.tflite", tmp_path / "out.tflite"
     given = net.activation((1, 6), 0.05)
     w = net.weights((8, 6), [0.01])

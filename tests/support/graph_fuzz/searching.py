@@ -1,4 +1,4 @@
-"""Draws and checks cases, and tells of those that fail: as small as they get, with their seed."""
+"""Draws and checks cases; describes those that fail by their seeds, the first ones made smaller."""
 
 from collections.abc import Sequence
 
