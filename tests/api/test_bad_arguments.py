@@ -1,4 +1,4 @@
-"""Arguments that no training can use are refused: one error, never numbers made of nothing."""
+"""Arguments that cannot be used are refused by an error that names them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +70,7 @@ DATA: dict[str, tuple[Use, str]] = {
     "prediction of no samples": (lambda t: t.predict(X[:0]), "x: must hold samples"),
     "batches of inputs alone": (lambda t: t.fit([(X[:8],)]), "must give inputs and targets (x, y)"),
     "batches that are none": (lambda t: t.evaluate([1, 2]), "but got int."),
-    # They were cut, and each part updated the weights.
+    # If they were cut, each part would update the weights.
     "batches above the batch size": (
         lambda t: t.fit([(X[:20], Y[:20])]),
         "x: a batch must have at most 16 samples, but got 20.",
@@ -142,7 +142,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an epsilon that is NaN": ({"optimizer": odt.Adam(epsilon=np.nan)}, "`epsilon=`: must be"),
     "momentum of a word": ({"optimizer": odt.SGD(momentum="a")}, "`momentum=`: must be a number"),  # type: ignore[arg-type]
     "more than all channels": ({"sparse": {"*": 2}}, "`sparse=`: must be fractions above 0 and"),
-    "no channels": (
+    "a fraction that is NaN": (
         {"sparse": {"*": np.nan}},
         "`sparse=`: must be fractions above 0 and at most 1",
     ),
@@ -166,7 +166,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", OPTIONS)
 def test_options_that_cannot_be_used_are_refused(case: str) -> None:
-    """Some trained with a value that means nothing, such as a negative weight of the loss."""
+    """Without a check, some would train with a value that means nothing, such as a weight of −1."""
     options, message = OPTIONS[case]
     with pytest.raises(odt.OptionError) as refused:
         trainer(**options)
@@ -236,7 +236,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: odt.classification_report("model.circle", X, Y),  # type: ignore[arg-type]
         "`trainer=`: must be an `odt.Trainer`, but got 'model.circle'",
     ),
-    "a report of no trainer": (
+    "losses of no trainer": (
         lambda: odt.sample_losses(None, X, Y),  # type: ignore[arg-type]
         "`trainer=`: must be an `odt.Trainer`, but got None",
     ),
@@ -338,6 +338,10 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: odt.ModelCheckpoint("{epoch.part}.odt").on_epoch_end(0, {"loss": 1.0}),
         "`filepath=`: must name values of epoch, loss, but got {epoch.part}.odt",
     ),
+    "an unknown form of progress": (
+        lambda: trainer().evaluate([(X[:8], Y[:8])], verbose=7),
+        "`verbose=`: must be auto, 0, 1 or 2, but got 7",
+    ),
     "a broken pause": (
         lambda: odt.ReduceLROnPlateau(cooldown=0.5),  # type: ignore[arg-type]
         "`cooldown=`: must be a whole number of at least 0, but got 0.5",
@@ -347,7 +351,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("case", CALLS)
 def test_arguments_of_functions_are_refused(case: str) -> None:
-    """Some ended in a TypeError, others took the value for something else."""
+    """Without a check, some would raise a TypeError, and others take the value for another one."""
     call, message = CALLS[case]
     with pytest.raises(odt.OptionError) as refused:
         call()
@@ -372,10 +376,6 @@ WITHOUT_EFFECT: dict[str, tuple[Use, str]] = {
     "a seed beside batches": (
         lambda t: t.fit([(X[:8], Y[:8])], seed=0),
         "`seed=`: must be left out with an iterable of batches",
-    ),
-    "progress of batches": (
-        lambda t: t.evaluate([(X[:8], Y[:8])], verbose=7),
-        "`verbose=`: must be auto, 0, 1 or 2, but got 7",
     ),
     "new data without a checkpoint": (
         lambda t: t.fit(X, Y, new_data=True),
@@ -444,7 +444,7 @@ TYPES: dict[str, tuple[Callable[[odt.Trainer], object], str]] = {
 
 @pytest.mark.parametrize("case", TYPES)
 def test_arguments_of_another_type_are_refused(case: str) -> None:
-    """They ended in an AttributeError or a TypeError of the code that met them."""
+    """Without a check, the code that uses them would raise an AttributeError or a TypeError."""
     use, message = TYPES[case]
     with trainer() as trained, pytest.raises(odt.OptionError) as refused:
         use(trained)
@@ -452,7 +452,7 @@ def test_arguments_of_another_type_are_refused(case: str) -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    """Arithmetic of uint8 wrapped: a batch of 16 samples became one of 240."""
+    """Also in arithmetic: −16 as uint8 would be 240."""
     python = {
         "batch_size": 16,
         "micro_batch": 8,

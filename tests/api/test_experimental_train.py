@@ -282,6 +282,9 @@ def test_data_that_does_not_fit_is_refused(
         source = str(tmp_path / source)
     with pytest.raises(ValueError, match=words):
         train.DataLoader(source, [np.zeros(3)], 2, input_shape=shape)
+
+
+def test_fractions_and_batch_sizes_out_of_bounds_are_refused() -> None:
     with pytest.raises(ValueError, match="must be 0 … 1"):
         train.DataLoader([np.zeros(3)], [np.zeros(3)], 2).split(1.5)
     with pytest.raises(ValueError, match="batch_size: must be 1 or more, but got -1"):

@@ -34,7 +34,8 @@ def timeless(text: str) -> str:
 def test_training_shows_epoch_loss_and_time_left() -> None:
     """On the terminal alone: standard output stays as it is."""
     shown = on_terminal(*TRAIN, "--export-circle", "/dev/null/x")
-    assert shown.status == 1  # refused before training
+    assert shown.status == 1
+    assert "epoch" not in shown.errors, "refused before training"
     shown = on_terminal(*TRAIN)
     assert shown.status == 0
     assert re.search(r"epoch 1/2: .*\| \d/6 \[\d\d:\d\d<\d\d:\d\d, .*loss=\d", shown.errors)
