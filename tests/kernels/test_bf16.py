@@ -59,11 +59,10 @@ def run_bf16(
     form.bind(attrs, **{**arrays, **scratch, **form.prepare(attrs, specs), **extra})()
 
 
-def expected(
-    kernel: Kernel, attrs: Any, specs: Mapping[str, TensorSpec], arrays: Mapping[str, Array]
+def in_float64(
+    kernel: Kernel, attrs: Any, specs: Mapping[str, TensorSpec], wide: dict[str, Array]
 ) -> Array:
-    """Computes the result in float64 from rounded factors; a bias is not rounded."""
-    wide = {n: a.astype(np.float64) if a.ndim == 1 else rounded(a) for n, a in arrays.items()}
+    """Computes the result in float64 from arrays in float64, which include that of the result."""
     scratch = {n: np.zeros(s.shape) for n, s in kernel.workspace(attrs, specs).items()}
     kernel.run(attrs, **wide, **scratch, **kernel.prepare(attrs, specs))
     (written,) = kernel.writes
@@ -76,22 +75,14 @@ def check(row: OpDef, kernel: Kernel, attrs: Any, inputs: Mapping[str, tuple[int
     (written,) = kernel.writes
     names = [n.removesuffix("?") for n in (*kernel.reads, written)]
     arrays = {n: values[n] for n in names if n in values}
-    want = expected(kernel, attrs, specs, arrays)
+    exact = {n: a.astype(np.float64) for n, a in arrays.items()}
+    factors = {n: rounded(a) for n, a in arrays.items() if a.ndim > 1}  # a bias is not rounded
+    want = in_float64(kernel, attrs, specs, exact | factors)
     run_bf16(kernel, attrs, specs, arrays)
     size = np.abs(want).max()
     assert np.abs(arrays[written] - want).max() <= 3e-6 * size
-    exact = np.abs(want - expected_of_floats(kernel, attrs, specs, arrays)).max()
-    assert exact > 1e-4 * size, "the factors were rounded"
-
-
-def expected_of_floats(
-    kernel: Kernel, attrs: Any, specs: Mapping[str, TensorSpec], arrays: Mapping[str, Array]
-) -> Array:
-    """Computes the result in float64 from factors that are not rounded."""
-    wide = {n: a.astype(np.float64) for n, a in arrays.items()}
-    scratch = {n: np.zeros(s.shape) for n, s in kernel.workspace(attrs, specs).items()}
-    kernel.run(attrs, **wide, **scratch, **kernel.prepare(attrs, specs))
-    return wide[kernel.writes[0]]
+    rounding = np.abs(want - in_float64(kernel, attrs, specs, exact)).max()
+    assert rounding > 1e-4 * size, "rounding must be seen in the results"
 
 
 def kernels_of(row: OpDef, *names: str) -> list[Kernel]:
@@ -197,9 +188,9 @@ def test_threads_do_not_change_bits() -> None:
     results = []
     for cores in (1, 2, 4):
         library.set_threads(cores)
-        for kernel, names in zip(kernels_of(row, "x", "w"), ("xwby", "dy w dx", "dy x dw"),
+        for kernel, names in zip(kernels_of(row, "x", "w"), ("x w b y", "dy w dx", "dy x dw"),
                                  strict=True):  # fmt: skip
-            arrays = {n: v[n].copy() for n in (names.split() if " " in names else names)}
+            arrays = {n: v[n].copy() for n in names.split()}
             run_bf16(kernel, None, specs, arrays)
             results.append(arrays[kernel.writes[0]])
     library.set_threads(1)
