@@ -1,4 +1,4 @@
-"""Labels of −1 are ignored: a mean is over the other labels of the batch, as PyTorch's.
+"""Labels of −1 are ignored: a mean is over the other labels of the batch, as in PyTorch.
 
 The reference is the formula of torch.nn.CrossEntropyLoss(ignore_index=-1) in float64.
 """
@@ -29,7 +29,7 @@ def inputs(form: str) -> Array:
 
 
 def labels(form: str) -> Array:
-    """Labels of which one sample ignores all, and another one none."""
+    """Labels (N, …): those of sample 2 are all ignored, and none of sample 3."""
     t = np.random.default_rng(2).integers(0, K, (N, *FORMS[form])).astype(np.int32)
     t[np.random.default_rng(3).random(t.shape) < 0.4] = -1
     t[2], t[3] = -1, 1
@@ -205,7 +205,7 @@ def test_batches_for_several_outputs_have_ignored_labels_only_if_losses_are_sums
 
 
 @pytest.mark.parametrize("kinds", [("sample", "position"), ("position", "sample"), ("", "sample")])
-def test_training_and_validation_may_have_other_kinds_of_weights(
+def test_training_and_validation_may_have_different_kinds_of_weights(
     models: dict[str, Path], kinds: tuple[str, str]
 ) -> None:
     x, y = inputs("several"), labels("several")

@@ -1,4 +1,4 @@
-"""What a command writes takes the place of nothing that it reads or writes besides."""
+"""Output files never overwrite inputs or other outputs, and extensions fit their formats."""
 
 import os
 from pathlib import Path

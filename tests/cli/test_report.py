@@ -1,4 +1,4 @@
-"""What training prints, against the text of onert_train."""
+"""What training prints, much of it as onert_train does, and the helpers that write it."""
 
 import re
 import threading
@@ -9,7 +9,7 @@ from support.limits import FOREVER
 
 from odt.cli.output import report
 from odt.core.planning.schedule import Schedule
-from odt.core.storage import usage as phases
+from odt.core.storage import usage as stages
 from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
@@ -83,7 +83,7 @@ def test_small_losses_and_errors_have_digits_and_shares_have_decimals() -> None:
     assert report.figures_line(0.0, {}) == "loss: [0] 0.0000"
 
 
-def test_lines_for_one_keep_its_four_decimals() -> None:
+def test_lines_as_of_onert_train_have_four_decimals() -> None:
     logs = {"loss": 1.2345e-5, "mean_absolute_error": 0.0005}
     logs |= {f"val_{name}": value for name, value in logs.items()}
     training = Result(1.2345e-5, {}, steps=1, seconds=0.001)
@@ -93,7 +93,7 @@ def test_lines_for_one_keep_its_four_decimals() -> None:
     )
 
 
-def test_the_timing_table_lists_the_epochs() -> None:
+def test_epochs_of_a_resumed_training_keep_their_numbers() -> None:
     assert "- Epoch 13      takes 1.0000 ms" in report.timing_table({}, [1.0], first=13)
 
 
@@ -152,7 +152,7 @@ def test_tables_are_aligned() -> None:
     assert table([]) == []
 
 
-def test_phases_are_timed() -> None:
+def test_stages_are_timed() -> None:
     run = StageTimer()
     with run.stage("PREPARE"):
         time.sleep(0.02)
@@ -161,7 +161,7 @@ def test_phases_are_timed() -> None:
     assert run.usages == {}
 
 
-def test_polling_sees_memory_that_a_phase_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_sees_memory_that_a_stage_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
     polled = threading.Semaphore(0)
 
     def usage() -> Usage:
@@ -169,8 +169,8 @@ def test_polling_sees_memory_that_a_phase_gives_back(monkeypatch: pytest.MonkeyP
         polled.release()
         return now
 
-    measure, before = phases.usage, phases.usage()
-    monkeypatch.setattr(phases, "usage", usage)
+    measure, before = stages.usage, stages.usage()
+    monkeypatch.setattr(stages, "usage", usage)
     run = StageTimer(poll_memory=True)
     with run.stage("EXECUTE"):
         block = bytearray(b"\1") * (64 << 20)
@@ -186,7 +186,7 @@ def test_polling_sees_memory_that_a_phase_gives_back(monkeypatch: pytest.MonkeyP
 
 
 def test_polling_without_proc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "STATUS", "/proc/self/no-such-file")
+    monkeypatch.setattr(stages, "STATUS", "/proc/self/no-such-file")
     with pytest.raises(OptionError, match=r"`mem_poll=`: needs /proc/self, but got: .*no-such"):
         StageTimer(poll_memory=True)
 

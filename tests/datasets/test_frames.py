@@ -30,7 +30,7 @@ def frames(data: bytes, *args: object, most: int = 7) -> list[Array]:
 
 
 def test_yuyv_is_bt601() -> None:
-    """Black, white and the color bars of the recommendation, in the limited range."""
+    """Black, white, red, green and blue in the limited range of the recommendation."""
     known = {
         (16, 128, 128): (0, 0, 0), (235, 128, 128): (255, 255, 255), (81, 90, 240): (254, 0, 0),
         (145, 54, 34): (0, 255, 1), (41, 240, 110): (0, 0, 255),

@@ -14,7 +14,7 @@ from odt.errors import DataError
 from odt.kernels.rows.opdef import Array
 
 RATE = 16000
-# Format and subtype of libsndfile, and the largest error of a tone: FLAC loses nothing but bits.
+# Format and subtype of libsndfile, and the largest error of a tone, which FLAC only rounds.
 KINDS = {
     "flac": ("FLAC", "PCM_16", 2**-15),
     "ogg": ("OGG", "VORBIS", 0.05),

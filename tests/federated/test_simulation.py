@@ -168,9 +168,9 @@ def test_the_proximal_term_is_that_of_its_formula() -> None:
 def test_small_payloads_learn_as_well(payload: str) -> None:
     exact, small = simulate(rounds=6), simulate(rounds=6, payload=payload)
     assert small.of("val_loss")[-1] == pytest.approx(exact.of("val_loss")[-1], rel=0.03)
-    up, down = ((r.rounds[1].bytes_up, r.rounds[1].bytes_down) for r in (small, exact))
-    assert up[0] < {"float16": 0.51, "int8": 0.35}[payload] * down[0]
-    assert up[1] == down[1] / 2
+    few, many = small.rounds[1], exact.rounds[1]
+    assert few.bytes_up < {"float16": 0.51, "int8": 0.35}[payload] * many.bytes_up
+    assert few.bytes_down == many.bytes_down / 2
 
 
 def test_a_fraction_of_the_clients_is_sampled_and_some_drop_out() -> None:
@@ -184,7 +184,7 @@ def test_a_fraction_of_the_clients_is_sampled_and_some_drop_out() -> None:
 
 
 class Bad(Client):
-    """A client that answers as `answer` says in round 2."""
+    """Clients of which client 1 answers as `answer` says in round 2."""
 
     answer: Any = None
 
@@ -220,7 +220,7 @@ def test_a_bad_update_is_refused_and_the_round_goes_on(
 
 
 def test_a_refused_update_leaves_no_error_feedback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rounds are those in which the client fails before its payload is made."""
+    """Training goes on as if the client had failed before it made its payload."""
 
     def fail(update: Update) -> Update:
         raise odt.TrainingError("the loss must be finite.")
@@ -235,7 +235,7 @@ def test_a_refused_update_leaves_no_error_feedback(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_tensors_that_cannot_be_evaluated_leave_the_model_before() -> None:
+def test_tensors_that_cannot_be_evaluated_leave_the_previous_model() -> None:
     strategy = federated.FedAdam(eta=3e38)
     with trainer() as used, trainer() as new:
         begin = federated.tensors_of(new)
@@ -272,7 +272,7 @@ def test_samples_that_are_held_back_do_not_train(monkeypatch: pytest.MonkeyPatch
     assert sorted(whole) == list(range(180))
 
 
-def test_too_few_updates_stop_with_a_line_and_the_model_before(tmp_path: Path) -> None:
+def test_too_few_updates_raise_and_leave_the_previous_model(tmp_path: Path) -> None:
     file = tmp_path / "fed.odt"
     with trainer() as used:
         with (

@@ -1,4 +1,4 @@
-"""LiteRT as judge of operators on floats, one file for each."""
+"""LiteRT as judge of operators on floats, in small files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def update_constant(b: ModelBuilder) -> int:
 
 
 def spectrum(op: str, length: Sequence[int], x: Sequence[int] = (1, 3, 4, 16)) -> Build:
-    """A real part or value of frequencies; the file's complex tensors change their shape too."""
+    """Real numbers by `op` from a spectrum, whose complex values a RESHAPE moves."""
 
     def build(b: ModelBuilder) -> int:
         y = (*x[:2], length[0], length[1] // 2 + 1)

@@ -1,4 +1,4 @@
-"""The bias gradient that compiled filter gradients compute beside their own, of many channels."""
+"""The bias gradient, which compiled kernels of filter gradients compute at the same time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the operator table cannot ask of TRANSPOSE_CONV: its twin, and how much scratch it wants."""
+"""Properties of TRANSPOSE_CONV beside its values: adjoint of CONV_2D, workspace, operations."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_scratch_does_not_grow_with_the_batch(kernel: int, stride: int) -> None:
     assert max(sizes[0]) <= 4 * TILE_BYTES
 
 
-def test_each_value_of_x_meets_each_filter() -> None:
+def test_each_value_of_x_is_multiplied_by_each_filter() -> None:
     row = row_of("TRANSPOSE_CONV")
     options = {"stride_h": 2, "stride_w": 2, "padding": 1}
     attrs = row.attrs(options, {"output_shape": np.array((2, 18, 18, 5))})

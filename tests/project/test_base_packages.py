@@ -1,4 +1,4 @@
-"""With only the base packages installed, all of odt works but for what names its extra."""
+"""Commands work with only the base packages, and those that need an extra name it."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def run(folder: Path, *commands: str) -> list[tuple[str, str]]:
 
 
 def small_model(folder: Path) -> None:
-    """m.tflite of 6 → 3 by SOFTMAX, with x and y as raw floats, .npy and .npz."""
+    """Writes m.tflite, 6 inputs and 3 classes, with samples x and targets t in three formats."""
     model = ModelBuilder("tflite")
     y = model.add_dense(model.add_input((1, 6)), 3)
     model.write(folder / "m.tflite", model.add_operator("SOFTMAX", [y], (1, 3), beta=1.0))

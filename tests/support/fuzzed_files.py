@@ -70,9 +70,9 @@ class Kind:
         file: name of the file.
         make: returns the bytes of a valid file.
         damage: damages the bytes.
-        beside: other files that are read with it.
         read: independent ways of reading the file.
         commands: command lines that read the file; {f} is the file, {d} its folder, {m} a model.
+        beside: returns the names and bytes of other files that are read with it.
     """
 
     file: str
@@ -300,7 +300,7 @@ CHECKPOINT = (
 
 
 def features() -> bytes:
-    """A store of features of the model's layers before the last: its inputs."""
+    """A store of features, which are the inputs of the model: its only dense layer is the last."""
     graph = trainer().graph
     store = FeatureStore(frozen_hash(graph, class_head(graph)), 4).with_names(CLASSES[:3])
     return store.with_samples(samples(), np.arange(8) % 3, 20, "herding", 0).encoded()

@@ -111,7 +111,7 @@ def transformer() -> Network:
 
 
 def _recurrent(kind: str, gates: int, states: Sequence[str] = (), **attrs: Any) -> Network:
-    """A layer on (N, 6, 3) with 4 units in each direction, whose file wants the steps first."""
+    """A layer on (N, 6, 3) with 4 units in each direction; ONNX wants steps on the first axis."""
     count = 2 if attrs.get("direction") == "bidirectional" else 1
     net = Network({"x": (1, 6, 3), **{f"first {s}": (1, 1, 4) for s in states}})
     rows = gates * 4

@@ -45,7 +45,7 @@ def network_of(arrays: dict[str, np.ndarray]) -> Network:
 
 
 def write_adapters(network: Network, folder: Path) -> None:
-    """Saves random adapters; the name of the folder selects a variant of PEFT."""
+    """Saves random adapters; a folder `rslora` or `bfloat16` gets those of this variant."""
     variant = folder.name
     config = peft.LoraConfig(
         r=3, lora_alpha=5, target_modules=list(NAMES), use_rslora=variant == "rslora"

@@ -1,5 +1,6 @@
 """Small streaming models: state in variables, which a subgraph initializes."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ class StreamingBuilder(QuantizedBuilder):
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
         self.main = self.graph
-        self.first = table("SubGraph", name="init", tensors=[], operators=[], inputs=[], outputs=[])
-        self.model.subgraphs.append(self.first)
+        self.init = table("SubGraph", name="init", tensors=[], operators=[], inputs=[], outputs=[])
+        self.model.subgraphs.append(self.init)
         self.effect("CALL_ONCE", (), init_subgraph_index=1)
 
     def effect(self, op: str, inputs: Sequence[int], **options: Any) -> None:
@@ -46,13 +47,13 @@ class StreamingBuilder(QuantizedBuilder):
 
     def variable(self, name: str, initial: Array) -> int:
         """Adds a variable and its initial value; returns its handle."""
-        self.graph = self.first
+        self.graph = self.init
         self.effect("ASSIGN_VARIABLE", (self.handle(name), self.add_constant(initial)))
         self.graph = self.main
         return self.handle(name)
 
     def real(self, op: str, inputs: Any, shape: Any, *_: Any, **options: Any) -> int:
-        """Adds an operator on floats, with the arguments of `operator`."""
+        """Adds an operator on floats; ignores the scale and zero point that `operator` takes."""
         return self.add_operator(op, inputs, shape, **options)
 
 
@@ -151,8 +152,6 @@ def predictions(model: Model, inputs: Array, batch: int = 4) -> Array:
 
 def litert_sequences(path: Path, inputs: Array) -> Array:
     """Returns LiteRT's first output of each run (samples, time steps, …), each sample afresh."""
-    import warnings
-
     from ai_edge_litert.interpreter import Interpreter
 
     samples = []
@@ -177,7 +176,7 @@ def sequences(model: Model, length: int, *, all_steps: bool = False) -> Model:
 
 
 def svdf_net(path: Path, *, floats: bool = True, rank: int = 1) -> Model:
-    """Two layers with memory (SVDF), of 4 features and 6 units, and a dense layer."""
+    """Two layers with memory (SVDF), of 6 units each, on 4 features, and a dense layer."""
     b = StreamingBuilder(2)
     add = b.real if floats else b.operator
     x = b.add_input((1, 4)) if floats else b.activation((1, 4), 0.02, 3)

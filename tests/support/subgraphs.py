@@ -15,7 +15,7 @@ class Subgraphs(ModelBuilder):
     """Builds a model with several subgraphs."""
 
     def subgraph(self, make: Callable[[], tuple[int, ...]]) -> int:
-        """Adds a subgraph, of whose outputs `make` returns the tensors; returns its number."""
+        """Adds a subgraph, which `make` builds, returning its outputs; returns its number."""
         main = self.graph
         self.graph = table("SubGraph", name="", tensors=[], operators=[], inputs=[], outputs=[])
         self.model.subgraphs.append(self.graph)
@@ -25,7 +25,7 @@ class Subgraphs(ModelBuilder):
         return number
 
     def composite(self, x: int, subgraph: int, name: str = "odt.layer") -> int:
-        """Adds a STABLEHLO_COMPOSITE, whose options stand in the second union."""
+        """Adds a STABLEHLO_COMPOSITE, whose options are in the union BuiltinOptions2."""
         y = self.add_operator("STABLEHLO_COMPOSITE", (x,), (1, WIDTH))
         operator = self.graph.operators[-1]
         options = "StableHLOCompositeOptions"
@@ -39,7 +39,7 @@ class Subgraphs(ModelBuilder):
         return y
 
     def step(self) -> tuple[int, ...]:
-        """A layer, as a subgraph."""
+        """Adds an input and a layer to the current subgraph; returns its output."""
         x = self.add_input((1, WIDTH))
         return (self.add_operator("TANH", (self.add_dense(x, WIDTH),), (1, WIDTH)),)
 

@@ -97,8 +97,7 @@ def _as_circle(path: Path, target: Path) -> Path:
     return target
 
 
-def test_names_need_metadata_that_hold_them() -> None:
-    """A file without metadata gets none: the names stay with the personal model."""
+def test_names_are_not_added_to_a_file_without_metadata() -> None:
     old = read_model(str(RESNET))
     new = larger(old, 2, tuple("abcdefghijkl"))
     assert new.metadata.keys() == old.metadata.keys()

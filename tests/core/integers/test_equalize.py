@@ -21,7 +21,7 @@ SCALE = 0.01
 
 
 def uneven_net(path: Path, activation: int = RELU) -> Model:
-    """Three layers; a tenth of the units have weights 20 times as large as the others'."""
+    """Three layers; the first unit of each has weights up to 21 times as large as the others'."""
     net = QuantizedBuilder(seed=4)
     x, s_x = net.activation((1, UNITS[0]), 0.05, 3), 0.05
     for k, (inputs, units) in enumerate(pairwise(UNITS)):

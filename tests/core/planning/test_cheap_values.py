@@ -1,4 +1,4 @@
-"""Elementwise results that are recomputed beside their saved operands."""
+"""Results that the backward pass recomputes from saved operands, instead of saving them too."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Signatures, and inputs with other shapes than in the file."""
+"""Signatures, and shapes and values that the user gives to inputs."""
 
 from pathlib import Path
 from typing import Any

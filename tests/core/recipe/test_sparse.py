@@ -29,7 +29,7 @@ INFO = TrainingInfo(loss="mean_squared_error", optimizer="adam", batch_size=8)
 
 
 def dense() -> Graph:
-    """The filter that trains, w, is the last layer's: its rows do not see each other."""
+    """Two layers; the outputs of the last one depend on one row of its filter each."""
     net = Net()
     hidden = net.add("TANH", [net.dense(net.input(1, 12), 9)], (1, 9))
     return net.graph(net.dense(hidden, 8))
@@ -120,7 +120,7 @@ def test_many_steps_are_those_of_dense_training(name: str, micro_batch: int, wor
 
 @pytest.mark.parametrize("name", ["FULLY_CONNECTED", "CONV_2D"])
 def test_a_kernel_of_channels_gives_those_rows_of_the_gradient(name: str) -> None:
-    """In float64, against the product written out; memory that is not written stays poison."""
+    """In float64, against the product written out; dw and the workspace begin as NaN."""
     row = find_operator(name)
     assert row is not None
     kernel, rng = row.grads["w"], np.random.default_rng(5)
@@ -144,7 +144,7 @@ def test_a_kernel_of_channels_gives_those_rows_of_the_gradient(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["dense", "convolution", "strided"])
 def test_arithmetic_is_that_of_the_chosen_channels(name: str) -> None:
-    """Of the filter's gradient a quarter; of everything else all."""
+    """The gradient of the filter takes a quarter of its operations; all else takes as many."""
     graph = NETWORKS[name]
     found = []
     for info in (INFO, sparse(graph, 0.25)):
@@ -279,7 +279,7 @@ def test_the_plan_agrees_with_the_memory_of_a_trainer() -> None:
 
 
 def test_check_tries_the_chosen_channels_alone() -> None:
-    """A quarter of 128 rows of 784 values and of 10 rows of 128; what stays counts nowhere."""
+    """A quarter of the rows counts, rounded up: 32 of 128 with 784 values, 3 of 10 with 128."""
     model = GOLDEN / "mlp_sm" / "model.circle"
     result = CliRunner().invoke(main, ["check", str(model), "--sparse", "*=0.25"])
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""Losses of single samples: of all outputs together, in any batches, with the mean of the data."""
+"""Results of single samples: losses in batches of any size, and probabilities."""
 
 from statistics import stdev
 
@@ -51,7 +51,7 @@ def test_losses_are_those_of_the_samples_alone(batch: int, workers: int, reducti
     assert whole.loss == pytest.approx(mean, rel=1e-12)
     spread = stdev(losses) if len(losses) > 1 else np.nan
     assert whole.spread == pytest.approx(spread, rel=1e-9, nan_ok=True)
-    assert results.true is None  # a sample has several classes
+    assert results.true is None  # a sample has several values
     assert list(results.wrong) == list(np.argsort(-np.array(alone)))
 
 

@@ -1,4 +1,4 @@
-"""Damaged models give a Model or one ModelError, in bounded time: 2,000 here, 20,000 in accept."""
+"""Damaged models give a Model or a ModelError in bounded time: some here, more in accept."""
 
 import time
 from contextlib import suppress

@@ -11,11 +11,11 @@ from odt.core.lowering.passes.merge_pads import merge_pads
 from odt.core.model.graph import Graph
 
 VALID = 1
-ROWS = ((1, 1), (1, 1))
+SIDES = ((1, 1), (1, 1))  # zeros above and below, left and right
 
 
 def padded(
-    rows: tuple[tuple[int, int], tuple[int, int]] = ROWS,
+    sides: tuple[tuple[int, int], tuple[int, int]] = SIDES,
     op: str = "CONV_2D",
     stride: int = 2,
     padding: int = VALID,
@@ -26,7 +26,7 @@ def padded(
     """(1, 8, 9, 4) through a MUL, a PAD, a convolution with 3 × 2 filters, and a mean."""
     net = Net()
     x = net.add("MUL", (net.input(1, 8, 9, 4), net.weight(4)), (1, 8, 9, 4))
-    pads = ((0, 0), *rows, channels)
+    pads = ((0, 0), *sides, channels)
     wide = tuple(n + sum(p) for n, p in zip((1, 8, 9, 4), pads, strict=True))
     y = z = net.add("PAD", (x, net.constant(pads, np.int32)), wide)
     depthwise = op == "DEPTHWISE_CONV_2D"
