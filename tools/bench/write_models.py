@@ -224,9 +224,9 @@ def _activate(w: Writer, layer: Layer, x: int) -> int:
 def code_mark() -> str:
     """Returns a hash of the code that makes files of models."""
     here, digest = Path(__file__).parent, hashlib.sha256()
-    for path in sorted((*here.glob("networks/*.py"), *here.glob("*.py"))):
-        if path.parent.name == "networks" or path.name.startswith(("write", "measure_")):
-            digest.update(path.read_bytes())
+    patterns = "networks/*.py", "write*.py", "measure_*.py", "../model_builder.py"
+    for path in sorted(path for pattern in patterns for path in here.glob(pattern)):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
