@@ -21,21 +21,21 @@ from torchmetrics.functional import regression as tr
 from torchmetrics.functional.text import perplexity
 
 SAMPLES, CLASSES, LABELS, LENGTH = 60, 4, 3, 5
-IGNORED = -1  # a token that counts nothing
+IGNORED = -1  # target of a token that does not count
 
 
 def arrays(kind: str) -> tuple[Any, Any]:
-    """Outputs and targets: of classes, of a class that is rare, of tokens, of flags, of values."""
+    """Outputs and targets of a kind; for `absent`, the last class does not occur."""
     rng = np.random.default_rng(11)
     if kind == "tokens":
         y = rng.dirichlet(np.ones(CLASSES), (SAMPLES, LENGTH))
         t = rng.integers(0, CLASSES, (SAMPLES, LENGTH))
         return y, np.where(rng.random(t.shape) < 0.2, IGNORED, t)
-    if kind in ("classes", "rare"):
+    if kind in ("classes", "absent"):
         x = np.round(2 * rng.normal(size=(SAMPLES, CLASSES)), 1)
         y = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
         t = np.where(rng.random(SAMPLES) < 0.5, y.argmax(axis=1), rng.integers(0, CLASSES, SAMPLES))
-        return y, np.where(t == CLASSES - 1, 0, t) if kind == "rare" else t
+        return y, np.where(t == CLASSES - 1, 0, t) if kind == "absent" else t
     if kind in ("flag", "flags"):
         y = np.round(rng.random((SAMPLES, 1 if kind == "flag" else LABELS)), 2)  # with ties
         return y, (rng.random(y.shape) < 0.2 + 0.6 * y).astype(int)
@@ -170,7 +170,7 @@ OF_VALUES: dict[str, Measure] = {
 }
 KINDS = {
     "classes": OF_CLASSES,
-    "rare": OF_CLASSES,
+    "absent": OF_CLASSES,
     "tokens": OF_TOKENS,
     "flag": OF_FLAGS,
     "flags": OF_FLAGS,

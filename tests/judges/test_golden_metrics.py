@@ -50,7 +50,7 @@ def test_every_metric_is_recorded() -> None:
     assert recorded | accuracies == {*METRICS} - by_hand | {"top_2_accuracy", "accuracy"}
 
 
-@pytest.mark.parametrize("kind", ["classes", "rare"])
+@pytest.mark.parametrize("kind", ["classes", "absent"])
 def test_the_confusion_matrix_is_that_of_scikit_learn(kind: str) -> None:
     case = CASES[kind]
     y, t = np.array(case["y"], np.float32), np.array(case["t"], np.int32)
