@@ -67,7 +67,7 @@ def test_a_changed_file_of_a_wheel_is_named(tmp_path: Path) -> None:
     del changed["odt/py.typed"]
     assert differences(write_wheel(changed, ["py3-none-any"], tmp_path)) == [
         "lacks odt/py.typed",
-        "has odt/more.py, which the repository has not",
+        "has odt/more.py, which the repository does not have",
         "odt/errors.py is not that of the repository",
     ]
 

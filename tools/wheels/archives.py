@@ -28,7 +28,7 @@ def read_wheel(path: Path) -> dict[str, bytes]:
 
 
 def package_files() -> dict[str, Path]:
-    """The files of the package in the repository, by their names in a wheel, but packed ones."""
+    """The files of the package in the repository, except packed ones, by their names in a wheel."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     files = {}
     for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
@@ -66,7 +66,7 @@ def differences(wheel: Path) -> list[str]:
     }
     faults = [f"lacks {name}" for name in files if name not in in_wheel]
     faults += [
-        f"has {name}, which the repository has not" for name in in_wheel if name not in files
+        f"has {name}, which the repository does not have" for name in in_wheel if name not in files
     ]
     return faults + [
         f"{name} is not that of the repository"

@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,15 +111,12 @@ class Emulation:
     folder: Path
     emulator: Path
 
-    def command(
-        self, *arguments: str | Path, cpu: str = "", options: Sequence[str] = ()
-    ) -> list[str]:
+    def command(self, *arguments: str | Path, cpu: str = "") -> list[str]:
         """The command that runs the emulated Python.
 
         Args:
             arguments: arguments of Python.
             cpu: processor, instead of the machine's.
-            options: options of qemu.
         """
         root, cpu = self.folder / "root", cpu or self.machine.cpu
         libraries = root / "usr/lib" / self.machine.folder
@@ -134,7 +130,7 @@ class Emulation:
             *("OPENBLAS_NUM_THREADS=1", *self.machine.variables),
         )
         return [
-            *(str(self.emulator), "-L", str(root), *(("-cpu", cpu) if cpu else ()), *options),
+            *(str(self.emulator), "-L", str(root), *(("-cpu", cpu) if cpu else ())),
             *(text for variable in variables for text in ("-E", variable)),
             *(str(root / "usr/bin" / f"python{self.machine.python}"), *map(str, arguments)),
         ]

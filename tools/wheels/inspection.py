@@ -10,6 +10,7 @@ from wheels.platforms import Platform, kernel_names
 
 lief.logging.disable()  # it warns of each empty section
 
+# Functions besides kernels: of every library, and of those on POSIX systems.
 PROCESS = {
     *("exports", "instruction_sets", "set_threads", "has_bf16", "use_bf16_pairs"),
     *("flush_subnormals", "restore_float_mode"),
