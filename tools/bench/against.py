@@ -1,7 +1,7 @@
 """Compares odt with a former commit: python tools/bench/against.py COMMIT [--quick].
 
-Both train by `odt train`, whose options and lines have stayed the same, in turn. A row's figures
-are medians: of the fastest epoch's time for a step, and of the peak memory of the process. Both
+Both train in turn by `odt train`, with options that former commits have, too. A row's figures are
+medians: of the fastest epoch's time for a step, and of the peak memory of the process. Both
 are installed from wheels, because imports from a checkout take 2 MB more.
 """
 

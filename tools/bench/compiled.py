@@ -94,7 +94,7 @@ def best_turns(children: Mapping[str, Child], steps: int) -> dict[str, float]:
 
 
 def prepare(name: str, net: Network, batch: int, folder: Path) -> None:
-    """Writes model and batch, compiles for WebAssembly, and builds the C program as a library."""
+    """Writes model and batch, compiles for WebAssembly, and builds the C program as libraries."""
     write(net, folder / f"{name}.tflite")
     options: dict[str, Any] = {"loss": LOSSES[net.loss], "batch_size": batch}
     options |= {"optimizer": "adam", "learning_rate": 1e-3}

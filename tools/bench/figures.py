@@ -18,7 +18,7 @@ SAME_LOSS = 1e-3  # relative difference of first losses that are the same
 
 
 def is_clean(result: Result) -> bool:
-    """Whether a run was not disturbed by other processes or the host, or failed."""
+    """Whether a run failed, or was disturbed neither by other processes nor by the host."""
     is_fast = result.get("speed", 1) >= LEAST_SPEED
     return "failed" in result or (result["others"] < MAX_OTHERS and is_fast)
 

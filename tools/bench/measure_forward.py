@@ -43,7 +43,7 @@ def forward_pass(
 def _interpreter(
     path: str, inputs: Arrays, shapes: Sequence[Sequence[int]], times: int
 ) -> Interpreter:
-    """Returns an interpreter that has run once, with `times` the first axis of its inputs."""
+    """Returns an interpreter that has run once; its inputs hold `times` batches of the file."""
     model = Interpreter(path, num_threads=1)
     details = model.get_input_details()
     input_shapes = [list(shape) for shape in shapes] or [list(d["shape"]) for d in details]
@@ -62,7 +62,6 @@ def _forward(model: Interpreter, inputs: Arrays) -> Forward:
     for d, values in zip(model.get_input_details(), inputs, strict=True):
         part = values.reshape(-1)[: int(np.prod(d["shape"]))]
         values_by_index.append((d["index"], part.reshape(d["shape"]).astype(d["dtype"])))
-
     results = [d["index"] for d in model.get_output_details()]
 
     def forward() -> list[np.ndarray]:

@@ -17,7 +17,10 @@ net = networks.NETWORKS[name]()
 
 
 def without_torch() -> None:
-    """onnxruntime.training imports PyTorch, which training does not need."""
+    """Makes modules of onnxruntime.training importable without the package's __init__.
+
+    The __init__ imports PyTorch, which training does not need.
+    """
     spec = importlib.util.find_spec("onnxruntime")
     package = types.ModuleType("onnxruntime.training")
     package.__path__ = [os.path.join(os.path.dirname(spec.origin), "training")]

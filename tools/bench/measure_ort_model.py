@@ -1,4 +1,4 @@
-"""Converts a network to ONNX nodes whose operators ONNX Runtime differentiates where it can."""
+"""Converts a network to ONNX nodes, of operators that have gradients in ONNX Runtime."""
 
 from typing import Any
 
@@ -115,7 +115,7 @@ def shuffle(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str
 
 
 def transposed(g: OnnxGraph, layer: Layer, weights: Weights, ins: list[str]) -> str:
-    """Composed, because ConvTranspose has no gradient: a product; windows lie side by side."""
+    """Composed, because ConvTranspose has no gradient: a 1×1 convolution, then a transposition."""
     height, width, channels = g.net.shape_of(layer.sources[0])
     size, units = layer.stride, layer.shape[2]
     w = weights["w"].reshape(units * size * size, channels, 1, 1)

@@ -2,7 +2,7 @@
 
 Prints the figures as one line of JSON: time of a training step with Adam and of LiteRT's forward
 pass of as many samples, and the growth of the process beside the plan's prediction. The process has
-imported all of odt before, because the prediction is about the rest.
+imported all kernels before, because the prediction does not count modules.
 """
 
 import importlib
@@ -61,7 +61,7 @@ class Batch:
 
 
 def import_all() -> None:
-    """Imports all modules of kernels."""
+    """Imports all modules of odt.kernels."""
     for module in pkgutil.walk_packages(odt.kernels.__path__, "odt.kernels."):
         if not module.name.endswith("._kernels"):
             importlib.import_module(module.name)

@@ -33,7 +33,7 @@ def write_weights(folder: Path) -> None:
 
 
 def channels_first(a: np.ndarray) -> np.ndarray:
-    """Returns images and videos with channels behind samples, and other arrays as they are."""
+    """Returns images and videos with the axis of channels second, and other arrays as they are."""
     return np.ascontiguousarray(np.moveaxis(a, -1, 1)) if a.ndim > 3 else a
 
 

@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class Model(nn.Module):
-    """A network, for images (N, C, H, W), sequences (N, T, D), tokens (N, T) or vectors.
+    """A network for images (N, C, H, W), videos (N, C, T, H, W), sequences, tokens or vectors.
 
     Args:
         uneven: whether images are padded as in TFLite; else equally on both sides.

@@ -1,6 +1,6 @@
 """Shared by the measuring scripts: measures time and memory of a step, as one line of JSON.
 
-Imports no package, because it runs in the environment of each system.
+Imports only the standard library, because it runs in the environment of each system.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SECONDS, MAX_STEPS, MIN_STEPS = 2.0, 200, 5  # of the steps that are timed
-WARM_UP = 2  # steps before them, with the first
+WARM_UP = 2  # steps before them, including the first
 
 
 def status(key: str, process: int | str = "self") -> float:
@@ -58,8 +58,8 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
         with whole(folder) as target:
             write(target)
         os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status:
+    _, code = os.waitpid(child, 0)
+    if code:
         sys.exit(1)  # the child has printed the error
 
 

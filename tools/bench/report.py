@@ -44,7 +44,7 @@ ONE](one-compatibility.md). The figures in the table and the chart are of this p
 
 ![Step time and memory of odt, over the best peer](benchmarks.png)
 
-The chart has all pairs. A point below 1 means that odt is faster or takes less memory than the best
+The chart has all pairs. A ratio below 1 means that odt is faster or takes less memory than the best
 peer. Networks named *shipped* are files of other projects, which PyTorch and ONNX Runtime do not
 read. In rows with *last layer*, only the last layer trains.
 

@@ -2,7 +2,7 @@
 
 Each measurement runs in its own process. odt is installed from a wheel, as its peers are.
 Systems take turns, so that other load on the machine affects all of them, and odt takes the first
-turn and the last. A run is repeated if other processes used more than a tenth of a core, or if the
+turn and the last. A run is repeated if other processes used a tenth of a core or more, or if the
 machine was slow before or after it, as virtual machines are while their host is busy. Results are
 lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the code
 of odt or the processor has changed.
@@ -150,7 +150,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
 
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
-    """Repeats measurements, with systems in turn, until each has enough undisturbed runs."""
+    """Runs the measurements that are missing, with systems in turn; repeats disturbed ones."""
     path, mark = out / "results.jsonl", {"code": code_mark(), "processor": processor()}
     results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     before = reusable(results, mark)

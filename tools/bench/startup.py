@@ -1,9 +1,10 @@
 """Measures what it costs to start odt and its peers: python tools/bench/startup.py [--repeat 20].
 
-Each row is a process that imports something and ends. Processes take turns, and each figure is the
-median of the differences to the process that starts less and ran in the same turn: elapsed time,
-and resident memory at its end. odt is installed from a wheel, as users have it, because the finder
-of an editable installation takes time too. Writes its figures into docs/benchmarks.json.
+Each row is a process that imports something and ends, compared with a process that starts less.
+Processes take turns: the time is the median, over the turns, of the differences of elapsed time.
+The memory is the difference of resident memory at the end, measured once. odt is installed from a
+wheel, as users have it, because the finder of an editable installation takes time too. Writes its
+figures into docs/benchmarks.json.
 """
 
 import json

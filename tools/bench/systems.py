@@ -19,7 +19,8 @@ class System:
     """A system in one configuration.
 
     Attributes:
-        environment: folder of its virtual environment in bench-out/; "" is the current one.
+        environment: folder of its virtual environment in bench-out/; "" for odt, which run.py runs
+            in that of startup.ODT.
         script: measuring script in this folder.
         arguments: further arguments of the script.
         variables: environment variables of the process.
@@ -27,7 +28,7 @@ class System:
         symmetric: whether it pads both sides equally where TFLite does not.
         float32: False if it computes in a narrower type.
         ships: whether it reads files that others have trained.
-        images: whether it is measured on networks for images alone.
+        images: whether it is measured only on networks for images and videos.
         tokens: whether it is measured on networks with a class for each token, too.
         needs: packages to install with pip; of several lists, the first that can be installed.
         works: rows on which it is measured; empty for all.
@@ -56,7 +57,7 @@ class System:
         return fits and (not self.works or work.name in self.works)
 
     def python(self, out: Path) -> Path:
-        return out / self.environment / "bin/python" if self.environment else Path(sys.executable)
+        return out / self.environment / "bin/python"
 
 
 # Builds without CUDA come first: the other one's libraries take 290 MB more of a process.

@@ -55,7 +55,7 @@ def _gates(w: Writer, units: int, z: int, count: int) -> list[int]:
 
 
 def _lstm_step(w: Writer, units: int, z: int, r: int, state: tuple[int, ...]) -> tuple[int, ...]:
-    """State h and c, none of them in the first step; gates i, f, g, o."""
+    """State h and c, empty in the first step; gates i, f, g, o."""
     wide, one = (4 * units,), (units,)
     if state:
         z = w.add("ADD", [z, w.add("FULLY_CONNECTED", [state[0], r, NONE], wide)], wide)
@@ -68,7 +68,7 @@ def _lstm_step(w: Writer, units: int, z: int, r: int, state: tuple[int, ...]) ->
 
 
 def _gru_step(w: Writer, units: int, z: int, r: int, state: tuple[int, ...]) -> tuple[int, ...]:
-    """State h, not in the first step; gates r, z, n."""
+    """State h, empty in the first step; gates r, z, n."""
     one = (units,)
     reset, update, new = _gates(w, units, z, 3)
     if state:

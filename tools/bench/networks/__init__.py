@@ -1,4 +1,4 @@
-"""The networks that every system trains, and files that are shipped, each as one table.
+"""The networks that systems train, and the files that others have shipped, by name.
 
 NumPy only: the measuring scripts import this package in the environments of the peers.
 """
@@ -56,7 +56,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "pointnet": sequences.pointnet,
 }
 
-# No peer has their weights but LiteRT and onert.
+# Of the peers, only LiteRT and onert can read them.
 SHIPPED = {
     "shipped_resnet8": ShippedFile("mlperf-tiny-resnet8-cifar10.tflite", (32, 32, 3), (10,)),
     "shipped_mobilenetv1": ShippedFile(

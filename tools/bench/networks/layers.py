@@ -29,7 +29,7 @@ class Weight:
     """Random values of a weight: their shape, standard deviation and mean.
 
     Attributes:
-        axes: permutation to the shape in Circle; none if that is the shape.
+        axes: permutation to the shape in Circle; empty if that is the shape.
     """
 
     shape: tuple[int, ...]
@@ -70,8 +70,8 @@ class Layer:
         dilation: steps between the taps of a window along the height.
         causal: whether windows end at their output's row, or attention at its token.
         part: number of a half.
-        groups: number of groups of channels that `norm` normalizes separately, 0 for each pixel or
-            token; or that the filters of a convolution read.
+        groups: number of groups of channels. `norm` normalizes each group separately, or each token
+            if there are 0 groups. A filter of `conv` reads one group.
         heads: heads of attention.
         unrolled: whether a file has a node for each operation of each time step.
         weights: weights by name.

@@ -37,7 +37,7 @@ def resnet18() -> Network:
 
 
 def resnext() -> Network:
-    """Six blocks of ResNeXt for 64×64 images: filters read 32 groups of 4 or 8 channels."""
+    """Six blocks of ResNeXt for 64×64 images: 3×3 filters read 4 or 8 channels each."""
     net = Network((64, 64, 3))
     last = net.conv(64, 7, 2)
     for units in (128, 256):
@@ -54,7 +54,7 @@ def resnext() -> Network:
 
 
 def grouped() -> Network:
-    """Six blocks for 64×64 images, whose filters read 16, 32 and 64 groups of 4 channels."""
+    """Six blocks for 64×64 images, whose 3×3 filters read one group of 4 channels each."""
     net = Network((64, 64, 3))
     last = net.conv(64, 3, 2)
     for units, groups in ((64, 16), (128, 32), (256, 64)):
