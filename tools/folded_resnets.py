@@ -68,7 +68,7 @@ class ResNet(nn.Module):
     def __init__(self, channels: int, classes: int, blocks: int) -> None:
         super().__init__()
         self.stem = ConvNorm(channels, 16, 3)
-        shapes = [(16, 1), *[(16, 1)] * (blocks - 1)]
+        shapes = [(16, 1)] * blocks
         for width in (32, 64):
             shapes += [(width, 2), *[(width, 1)] * (blocks - 1)]
         inputs = [16, *(width for width, _ in shapes[:-1])]

@@ -28,7 +28,7 @@ from odt.core.formats.reader import read_model
 
 Array = NDArray[np.float32]
 BATCH, BATCHES, STEPS = 4, 5, 10  # two epochs
-FORMULA = "const_tensor_"  # begin of the names of other constants, such as epsilons
+FORMULA = "const_tensor_"  # in the names of other constants, such as epsilons
 ADAM_RATE, BETA1, BETA2, EPSILON = 0.001, 0.9, 0.999, 1e-7
 
 
@@ -92,7 +92,7 @@ def float_constants(path: Path) -> dict[str, Array]:
 def draw_state(module: nn.Module) -> None:
     """Draws statistics and parameters as after training; all values of parameters differ.
 
-    `file_gradients` finds the values of the module in the file, so that they must be unique.
+    They must be unique because `file_gradients` finds the parameters of the file by their values.
     """
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):

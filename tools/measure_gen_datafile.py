@@ -59,7 +59,7 @@ def main(folder: str, size: int) -> None:
     pillow_rate, odt_rate = len(files) / min(pillow_seconds), len(files) / min(odt_seconds)
     print(f"{len(files)} pictures to {size}×{size}, one decoding thread, best of {ROUNDS}")
     print(f"Pillow alone   {pillow_rate:7.0f} pictures/s")
-    print(f"gen-datafile   {odt_rate:7.0f} pictures/s, {odt_rate / pillow_rate:.2f} of it")
+    print(f"gen-datafile   {odt_rate:7.0f} pictures/s, {odt_rate / pillow_rate:.2f} × Pillow")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def targets(kind: str, random: Any) -> Any:
 
 
 def trajectory(name: str, loss: Callable[..., Any], kind: str, options: dict[str, Any]) -> Any:
-    """Five steps on the sum over batch size of weighted losses, as Keras 3 defines it."""
+    """Five steps with and without sample weights; the loss is Σ weight · loss / batch size."""
     random = torch.Generator().manual_seed(7)
     x = 2 * torch.randn((SAMPLES, CLASSES), generator=random, dtype=torch.float64)
     weights = 3 * torch.rand(SAMPLES, generator=random, dtype=torch.float64)

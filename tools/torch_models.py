@@ -1,7 +1,7 @@
 """The torch modules of make_torch_models.py: small networks of the kinds that people convert.
 
-Normalization statistics are part of each module's state and stay unchanged: they are constants in
-the converted model, which odt trains.
+The statistics of BatchNorm stay unchanged in training: a converted model has them as part of the
+factors and summands, or of the weights, that replace BatchNorm.
 """
 # mypy: disallow-subclassing-any=False, warn-return-any=False
 
@@ -312,10 +312,10 @@ class Signal(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer; the mean of its outputs, or the last one, decides.
+    """A recurrent layer, then a dense layer of the mean of its outputs or of the last output.
 
-    It has no bias: tico computes W·0 + b of the first step during conversion, which makes b another
-    weight.
+    The recurrent layer has no bias: tico computes W·0 + b of the first step during conversion,
+    which makes b another weight.
     """
 
     def __init__(self, layer: type[nn.Module], last: bool = False) -> None:

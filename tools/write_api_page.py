@@ -213,9 +213,9 @@ def signature(value: Any) -> str:
 
 
 def evaluated(value: Any) -> inspect.Signature:
-    """Returns the signature of a class or function, with public names in quotes as what they are.
+    """Returns the signature of a class or function; annotations of public names are evaluated.
 
-    Modules name a class in quotes if they import it for type checkers only.
+    An annotation is text if the module imports the class for type checkers only.
     """
     scope = {name: getattr(odt, name) for name in odt.PUBLIC} | vars(sys.modules[value.__module__])
 
@@ -304,14 +304,14 @@ def text_of(value: Any) -> list[str]:
 
 @cache
 def documented() -> dict[Any, str]:
-    """Returns the classes on the page and their names."""
+    """Returns the classes on the pages and their names."""
     names = [name for page in PAGES.values() for name in page.names]
     by_value = {attrgetter(name)(odt): name for name in names}
     return {value: name for value, name in by_value.items() if inspect.isclass(value)}
 
 
 def public_members(value: type) -> list[tuple[str, Any]]:
-    """Returns public methods and properties that the class and its bases in odt define.
+    """Returns public methods, properties and __setitem__ of the class and its bases in odt.
 
     Those of the class come first. Members of a base with a section of its own are left out, and
     those of augmentations, which are called by the methods of their base.
@@ -323,7 +323,7 @@ def public_members(value: type) -> list[tuple[str, Any]]:
         if base.__module__.startswith("odt.") and (base is value or base not in documented()):
             for name, defined in vars(base).items():
                 member = getattr(value, name) if isinstance(defined, classmethod) else defined
-                plain = not name.startswith("_") or name in ("__setitem__",)
+                plain = not name.startswith("_") or name == "__setitem__"
                 method = inspect.isfunction(member) or inspect.ismethod(member)
                 if plain and (method or isinstance(member, property)):
                     members.setdefault(name, member)

@@ -23,7 +23,7 @@ from odt.kernels.rows.updatedef import HyperParameter, UpdateRule
 
 INDEX = Path(odt.kernels.__path__[0]) / "rows/row_index.py"
 QUANTIZED_INDEX = INDEX.with_name("quantized_index.py")
-TOP = '''"""What lists show of the rows in this folder, readable without importing a row or NumPy.
+TOP = '''"""What lists show of the rows in odt.kernels, readable without importing a row or NumPy.
 
 Written by tools/write_row_index.py from the rows.
 """

@@ -1,4 +1,4 @@
-"""What lists show of the rows in this folder, readable without importing a row or NumPy.
+"""What lists show of the rows in odt.kernels, readable without importing a row or NumPy.
 
 Written by tools/write_row_index.py from the rows.
 """
