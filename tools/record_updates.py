@@ -82,8 +82,8 @@ def digest(a: torch.Tensor) -> list[float]:
     return [float(flat.sum()), float((flat * flat).sum()), *flat[:FIRST].tolist()]
 
 
-# Name → options of odt.Trainer, and the constructor of the same optimizer of the reference. Adam of
-# Keras, odt's, adds epsilon at another place than torch's, so it is 0 here.
+# Name → options of odt.Trainer, and the constructor of the same optimizer of the reference. odt's
+# Adam is that of Keras, which adds epsilon in another place than torch's: epsilon is 0 here.
 UPDATES: dict[str, tuple[dict[str, Any], Callable[..., optim.Optimizer]]] = {
     "sgd": (
         {"optimizer": "sgd", "learning_rate": 0.05},

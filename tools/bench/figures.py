@@ -50,7 +50,7 @@ def failures(results: Sequence[Result]) -> dict[Key, str]:
 
 
 def other_losses(results: Sequence[Result]) -> list[str]:
-    """Returns systems whose first loss differs from that of the first system with equal padding.
+    """Returns systems whose first loss differs from that of the first system with the same padding.
 
     If TFLite pads a layer asymmetrically, systems with symmetric padding compute another network,
     and are compared with each other. Systems with narrow types are left out.

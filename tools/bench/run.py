@@ -88,7 +88,10 @@ def select_systems(systems: Iterable[str], names: str) -> list[str]:
 
 
 def rows(names: str, quick: bool) -> list[Work]:
-    """Returns the rows whose names begin with one of the given names: mnist, or mnist-32-full."""
+    """Returns the rows whose names begin with one of the given names: mnist, or mnist-32-full.
+
+    Without names, all rows, or those of QUICK.
+    """
     requests = tuple(names.replace(",", " ").split())
     unknown = [n for n in requests if not any(w.name.startswith(n) for w in WORK)]
     if unknown:

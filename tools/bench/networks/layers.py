@@ -1,8 +1,8 @@
 """Layers of a network, in order, with seeded weights. NumPy only.
 
-A layer reads its sources, or else the layer before it. Images are NHWC, filters OHWI, as in Circle;
-the other layouts are made from these. Shapes are those of one sample: (H, W, C) for an image,
-(T, H, W, C) for a video, (T, D) for a sequence, (D,) for a vector.
+A method of Network adds a layer, which reads a given source, or else the layer before it. Images
+are NHWC, filters OHWI, as in Circle; the other layouts are made from these. Shapes are those of one
+sample: (H, W, C) for an image, (T, H, W, C) for a video, (T, D) for a sequence, (D,) for a vector.
 """
 
 import math
@@ -109,7 +109,7 @@ class Network:
         input: shape of a sample.
         loss: "cce" with a class for each sample, "scce" with a class for each token, or "mse" with
             targets of the output's shape.
-        vocabulary: number of tokens if the inputs are tokens, else 0.
+        vocabulary: number of different tokens if the inputs are tokens, else 0.
         float_tokens: whether tokens are float32.
     """
 

@@ -15,8 +15,8 @@ Values = NDArray[np.float32] | NDArray[np.int32]
 class Task(Protocol):
     """Shapes of one sample, and the loss: "cce", "scce" or "mse", as in `Network`.
 
-    If the inputs are tokens, `vocabulary` is their number, else 0, and `float_tokens` says whether
-    they are float32.
+    If the inputs are tokens, `vocabulary` is the number of different tokens, else 0, and
+    `float_tokens` says whether tokens are float32.
     """
 
     @property
