@@ -42,34 +42,40 @@ ONE](one-compatibility.md). The figures in the table and the chart are of this p
 
 {table}
 
-![Step time and memory of odt, over the best peer](benchmarks.png)
+`*` marks figures from [disturbed runs](#how-it-is-measured). Networks named *shipped* are files of
+other projects, which PyTorch and ONNX Runtime do not read. In rows with *last layer*, only the last
+layer trains.
 
-The chart has all pairs. A ratio below 1 means that odt is faster or takes less memory than the best
-peer. Networks named *shipped* are files of other projects, which PyTorch and ONNX Runtime do not
-read. In rows with *last layer*, only the last layer trains.
+![Step time and memory of odt, relative to other systems](benchmarks.png)
+
+The chart has all pairs. A ratio below 1 means that odt is faster or takes less memory. In the first
+and the last panel, the ratio is to the best peer in float32, as in the table. The second panel
+compares with PyTorch in bfloat16. The third compares a training step of odt with three forward
+passes of LiteRT, which have about as much arithmetic.
 
 [benchmarks.json](benchmarks.json) has every figure:
 
 - step time, peak memory and time to the first loss of each system
-- the same figures of odt with other kernels, within a memory budget, with cached frozen layers, and
-  with products in bfloat16
+- the same figures of odt with other [kernels](kernels.md), within a memory budget, with [cached
+  frozen layers](fine-tuning.md#cache-of-frozen-layers), and with matrix products in bfloat16
 - the multiplications of a forward pass, start-up, installed size, and scaling with batch, width and
   depth
 - the ratios to the fastest peer on other processors
 
 ## How it is measured
 
-- **Systems.** PyTorch uses fused Adam. *PyTorch, channels last* and *PyTorch, compiled* store
-  images with channels last. *{narrow}* computes in bfloat16 by autocast,
-  and is not compared with odt. *LiteRT, forward* is a forward pass alone.
+- **Systems.** PyTorch uses fused Adam. *PyTorch, compiled* uses `torch.compile`. This system and
+  *PyTorch, channels last* store images with channels last. *{narrow}* computes in bfloat16 by
+  autocast. *LiteRT, forward* is a forward pass alone. These last two do not count as peers in the
+  table.
 - **Order.** Processes of all systems take turns, odt first and last. A process gives the median of
   its steps. Each figure is the median over the processes of a system.
 - **Disturbed runs.** A run is disturbed if other processes used {others} cores or more. Before
   and after each run, the speed of a matrix product is measured. If it was less than {speed} of the
   best speed of all runs, the host was busy and the run is disturbed, too. Disturbed runs are left
-  out if a system has other runs. `*` marks figures from disturbed runs.
-- **Memory** is the peak of resident memory, less that of a process with Python, NumPy and a batch,
-  in MB of 2²⁰ bytes.
+  out if a system has other runs.
+- **Memory** is the peak of resident memory, in MB of 2²⁰ bytes. What the process holds before it
+  loads the system, which is Python, NumPy and a batch, is subtracted.
 - **Time to the first loss** includes imports, reading the model, planning and one step.
 - **Padding.** odt, onert and LiteRT pad layers of stride 2 as in TFLite. PyTorch and ONNX Runtime
   pad both sides equally. The amount of arithmetic is the same, but the loss differs. The first
