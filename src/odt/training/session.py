@@ -228,8 +228,8 @@ class Session(Closing):
             OptionError: if the trainer has a cache of frozen layers or a teacher, or weights of
                 classes are to be balanced.
         """
-        is_weighted = weighs_classes(class_weight)
-        if class_weight == BALANCED:
+        weights = class_weight if weighs_classes(class_weight) else None
+        if weights == BALANCED:
             raise OptionError(
                 "class_weight",
                 "must be weights by class for batches",
@@ -248,8 +248,8 @@ class Session(Closing):
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
                 "trainer a larger `batch_size=`."
             )
-        if class_weight is not None and is_weighted:
-            data, _ = class_weighted(data, self.samples.losses, class_weight)
+        if weights is not None:
+            data, _ = class_weighted(data, self.samples.losses, weights)
         return data
 
     # ---- memory

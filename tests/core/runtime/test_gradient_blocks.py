@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="no compiled kernels"
 
 
 def network() -> Graph:
-    """Makes a convolution and dense layers whose units are not a multiple of a block's."""
+    """Makes layers of 40, 72 and 48 units; the first two are no whole number of blocks."""
     net = Net(np.float32)
     x = net.input(1, 6, 6, 16)
     inputs = x, net.weight(40, 3, 3, 16), net.weight(40)

@@ -49,7 +49,8 @@ class CheckedGrid(Grid):
             norm_bound: largest L2 norm of the difference between a client's tensors and those that
                 it was sent; None for no limit.
             needed: metrics that the strategy reads from each reply of training.
-            weight: metric by which the strategy weights these replies, a number above 0.
+            weight: metric by which the strategy weights replies, those of evaluation, too: a number
+                above 0.
         """
         self._grid = grid
         self._bound = norm_bound

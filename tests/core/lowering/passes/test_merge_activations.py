@@ -10,6 +10,8 @@ from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.rewriting import check_same_training, leave_out
 
+from odt.core.lowering.passes.merge_activations import CURVES
+from odt.core.lowering.passes.order import AFTER_BATCHING
 from odt.core.model.graph import Graph, Tensor
 from odt.core.planning.trainable import trainable_tensors
 from odt.kernels.rows.opdef import TensorSpec
@@ -155,6 +157,11 @@ def operators(graph: Graph) -> list[str]:
 )
 def test_a_function_is_one_operator(spelling: Spelling, made: list[str]) -> None:
     assert operators(network(spelling)) == ["CONV_2D", *made, "MEAN"]
+
+
+def test_its_row_names_the_operators_of_which_each_function_has_one() -> None:
+    (row,) = (each for each in AFTER_BATCHING if each.name == "merge_activations")
+    assert set(row.operators) == CURVES
 
 
 def test_scalars_with_axes_are_no_weights_of_a_function() -> None:
