@@ -24,6 +24,7 @@ from odt.core.checkpoints.progress import Progress, natural, parse_progress, str
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.options.training_options import BATCH, FIXED
 from odt.core.recipe.option_values import check_mapping
+from odt.core.runtime.arena import overwrite
 from odt.core.runtime.parameters import AVERAGE, STATISTIC, Groups, Parameters, by_name
 from odt.core.storage.json_text import json_text, parse_json
 from odt.core.storage.reading import MAX_LISTED, check_shape, printable, reason
@@ -161,13 +162,16 @@ def restore(
     targets = matching(checkpoint, where, graph, parameters, best)
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         for target in targets.get((entry.tensor, entry.role), ()):
-            target[...] = a
+            if entry.role in parameters.slots:
+                overwrite(target, a)
+            else:
+                target[...] = a
     roles = {e.role for e in checkpoint.entries}
     if AVERAGE not in roles:
         parameters.average.reset()
     for slot in parameters.slots.keys() - roles:
         for state in parameters.slots[slot].values():
-            state.fill(0)
+            overwrite(state)
     parameters.step = checkpoint.progress.step
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.formats.file_kinds import other_kind
 from odt.core.model.graph import Graph, first_of_buffer
+from odt.core.runtime.arena import overwrite
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.mapped_files import mapped_files
 from odt.core.storage.reading import listed
@@ -153,7 +154,7 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
                 )
             updates.append((target, blob))
     for target, blob in updates:
-        target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
+        overwrite(target, np.frombuffer(blob, target.dtype))
     parameters.step = FOOTER.unpack_from(data, footer)[0]
 
 

@@ -278,7 +278,7 @@ def table_sums(plan: Plan, schedule: Schedule, rule: TableRule) -> dict[str, Tab
     runs = -(-schedule.batch // schedule.micro_batch)
     runs_of_each = -(-runs // schedule.workers)
     sums = {}
-    for name, call in _table_calls(plan).items():
+    for name, call in table_calls(plan).items():
         table = plan.values[name].spec
         selected = call.specs["at"].size
         most = min(selected * runs * rule.batches, table.shape[0])
@@ -295,7 +295,7 @@ def table_sums(plan: Plan, schedule: Schedule, rule: TableRule) -> dict[str, Tab
     return sums
 
 
-def _table_calls(plan: Plan) -> dict[str, Call]:
+def table_calls(plan: Plan) -> dict[str, Call]:
     """Returns the calls that select rows for the gradients of whole tables, by parameter."""
     if not any(isinstance(e, Call) and e.kernel.row_sums for e in plan.entries):
         return {}

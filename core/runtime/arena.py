@@ -1,7 +1,9 @@
 """Aligned memory, and arrays at offsets in it."""
 
 import itertools
+import mmap
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +13,7 @@ from odt.core.storage.reading import MAX_BYTES
 from odt.kernels.rows.opdef import Array, TensorSpec
 
 Key = TypeVar("Key", bound=Hashable)
+PAGE = 4096  # bytes that systems give at once, or a part of them
 
 
 def make_arena(nbytes: int, *, zeros: bool = False) -> Array:
@@ -35,9 +38,55 @@ def make_arrays(specs: Mapping[Key, TensorSpec], *, zeros: bool = False) -> dict
         specs: specs of the arrays.
         zeros: whether the arrays are filled with zeros.
     """
-    sizes = (aligned(spec.nbytes) for spec in specs.values())
-    *starts, end = itertools.accumulate(sizes, initial=0)
-    block = make_arena(end, zeros=zeros)
+    *starts, end = _starts(specs)
+    return _views(make_arena(end, zeros=zeros), starts, specs)
+
+
+def make_sparse_arrays(specs: Mapping[Key, TensorSpec]) -> dict[Key, Array]:
+    """Allocates zeros in small pages, of which each takes memory from its first write on.
+
+    NumPy asks Linux for large pages, of which each write takes 2 MB.
+
+    Args:
+        specs: specs of the arrays.
+
+    Raises:
+        MemoryError: if there is no room for them.
+    """
+    *starts, end = _starts(specs)
+    if not end or not hasattr(mmap, "MADV_NOHUGEPAGE"):  # other systems have small pages only
+        return _views(make_arena(end, zeros=True), starts, specs)
+    try:
+        pages = mmap.mmap(-1, end, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as e:
+        raise MemoryError(f"Unable to allocate {end} bytes") from e
+    with suppress(OSError):  # a kernel without large pages knows no advice about them
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return _views(np.frombuffer(pages, np.uint8), starts, specs)
+
+
+def overwrite(target: Array, values: Array | None = None) -> None:
+    """Copies values to an array, except to pages that hold them: unwritten zeros take no memory.
+
+    Args:
+        target: a contiguous array.
+        values: its new values, of the same shape and type; None for zeros.
+    """
+    source = np.zeros(target.shape, target.dtype) if values is None else values
+    new = np.ascontiguousarray(source, target.dtype).reshape(-1).view(np.uint8)
+    to = target.reshape(-1, copy=False).view(np.uint8)
+    for at in range(0, to.size, PAGE):
+        page = slice(at, at + PAGE)
+        if not np.array_equal(to[page], new[page]):
+            to[page] = new[page]
+
+
+def _starts(specs: Mapping[Key, TensorSpec]) -> list[int]:
+    """Returns the byte offsets of arrays in a block, and the size of the block."""
+    return [*itertools.accumulate((aligned(s.nbytes) for s in specs.values()), initial=0)]
+
+
+def _views(block: Array, starts: list[int], specs: Mapping[Key, TensorSpec]) -> dict[Key, Array]:
     return {
         key: view(block, start, spec)
         for start, (key, spec) in zip(starts, specs.items(), strict=True)

@@ -1,17 +1,17 @@
 """An optimizer: an update rule with its hyper-parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.runtime.arena import make_arrays
+from odt.core.runtime.arena import make_arrays, make_sparse_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.opdef import Array, Attrs, TensorSpec
 from odt.kernels.rows.scheduledef import Schedule
-from odt.kernels.rows.updatedef import UpdateRule
+from odt.kernels.rows.updatedef import Rows, UpdateRule
 
 NO_CLIPPING = Clipping()
 
@@ -41,8 +41,15 @@ class Optimizer:
         self.schedule = schedule
         self.clipping = clipping
 
-    def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
-        """Allocates the state, by slot and tensor."""
+    def state(
+        self, trained: Mapping[int, Array], tables: Collection[int] = ()
+    ) -> dict[str, dict[int, Array]]:
+        """Allocates the state, by slot and tensor.
+
+        Args:
+            trained: the arrays that updates change.
+            tables: those of which a step has gradients of some rows only.
+        """
         specs = {
             (name, i): spec
             for i, a in trained.items()
@@ -50,9 +57,13 @@ class Optimizer:
                 self.attrs, TensorSpec(a.shape, real_dtype(a))
             ).items()
         }
+        rests = () if self.rule.rows(self.attrs) is Rows.ALL else tables
+        sparse = {key: spec for key, spec in specs.items() if key[1] in rests}
+        dense = {key: spec for key, spec in specs.items() if key not in sparse}
+        arrays = make_arrays(dense, zeros=True) | make_sparse_arrays(sparse)
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
-        for (name, i), a in make_arrays(specs, zeros=True).items():
-            slots[name][i] = a
+        for name, i in specs:
+            slots[name][i] = arrays[name, i]
         return slots
 
     def rate(self, step: int) -> float:

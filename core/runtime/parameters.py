@@ -11,7 +11,7 @@ import numpy as np
 from odt.core.lowering.normalize.batch_statistics import RunningStatistics
 from odt.core.model.graph import Graph, Tensor
 from odt.core.runtime.activation_ranges import ActivationRanges
-from odt.core.runtime.arena import copy_arrays
+from odt.core.runtime.arena import copy_arrays, overwrite
 from odt.core.runtime.moving_average import MovingAverage
 from odt.core.runtime.optimizer import Optimizer, real_dtype
 from odt.core.runtime.running_statistics import Statistics
@@ -84,6 +84,7 @@ class Parameters:
         statistics: Sequence[RunningStatistics] = (),
         integers: Mapping[int, WeightQuantization] | None = None,
         rounded: Collection[int] = (),
+        tables: Collection[int] = (),
     ) -> None:
         """Copies the constants.
 
@@ -98,6 +99,7 @@ class Parameters:
             statistics: running statistics of batch normalizations that move.
             integers: quantizations of weights that are integers in memory.
             rounded: weights that programs round, which have no rounded copy.
+            tables: weights of which a step has gradients of some rows only.
         """
         constants = {i: graph.tensors[i] for i in trained}
         self._stored = {i: q for i, q in (integers or {}).items() if i in constants}
@@ -126,7 +128,7 @@ class Parameters:
         places = ((i, graph.tensors[i].places) for i in self.tensors)
         self._stored_places = {i: self._mask(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer
-        self.slots = optimizer.state(self.trained) if optimizer else {}
+        self.slots = optimizer.state(self.trained, tables) if optimizer else {}
         self.step = 0
         self.mask_seed = 0
         self.origin = make_origin()
@@ -216,7 +218,7 @@ class Parameters:
             self.tensors[i][self._rows.get(i, ...)] = a
         for state in self.slots.values():
             for a in state.values():
-                a.fill(0)
+                overwrite(a)
         self.step = 0
         self.average.reset()
         if self.proximal_mu:

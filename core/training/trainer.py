@@ -15,6 +15,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.choose_plans import choose_plans
 from odt.core.planning.computation import Computation, Plans, usual_plan
+from odt.core.planning.gradient_sums import table_calls
 from odt.core.planning.plan import Plan
 from odt.core.planning.step_mode import Update
 from odt.core.recipe.computations import with_stored_weights
@@ -196,6 +197,7 @@ class Trainer(Closing):
             statistics=plan.statistics,
             integers=self._plans.integers,
             rounded=self._plans.rounded,
+            tables=[i for n in table_calls(plan) if (i := plan.values[n].tensor) is not None],
         )
         return parameters, sum(plan.graph.tensors[i].spec.nbytes for i in trained)
 

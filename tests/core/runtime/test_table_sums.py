@@ -1,5 +1,6 @@
 """Gradients of tables by rows: the bits of whole gradients, a lazy update, less memory."""
 
+import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,6 +204,36 @@ def test_no_arena_holds_a_whole_gradient(m: int, w: int, options: dict[str, Any]
         assert (held.arena, held.gradients) == (forecast.arena, forecast.gradients)
         assert (held.parameters, held.slots) == (forecast.parameters, forecast.slots)
         assert f"deliver d.t{table} to t{table}, by rows of 0 GATHER d.x" in str(place.plan)
+
+
+def written(a: Array) -> int:
+    """Bytes of the mapping with an array that were written, which take memory."""
+    at, inside = a.ctypes.data, False
+    with open("/proc/self/smaps", encoding="utf-8") as maps:
+        for line in maps:
+            first, *others = line.split()
+            if "-" in first:
+                low, high = (int(end, 16) for end in first.split("-"))
+                inside = low <= at < high
+            elif inside and first == "Private_Dirty:":
+                return 1024 * int(others[0])
+    raise AssertionError("the array is mapped")
+
+
+@needs_kernels
+@pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="Linux only")
+@pytest.mark.parametrize("options", [{"optimizer": "adam"}, LAZY, MOMENTUM])
+def test_moments_of_rows_that_no_step_reads_take_no_memory(options: dict[str, Any]) -> None:
+    graph, table = network()
+    with Trainer(graph, info(SAMPLES, **options), micro_batch=4, workers=2) as t:
+        t.parameters.restart(t.parameters.values())
+        for count in SIZES:
+            t.step(data(graph), count)
+        slots = [state[table] for state in t.parameters.slots.values()]
+        assert all(a[:40].any() for a in slots)
+        assert written(slots[0]) < sum(a.nbytes for a in slots) / 4
+        t.parameters.restart(t.parameters.values())
+        assert not any(a.any() for a in slots)
 
 
 @needs_kernels
