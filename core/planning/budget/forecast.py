@@ -37,10 +37,10 @@ class Forecast:
         plan: plan for a micro-batch of a training step.
         running: the same as programs run it: with gradients in blocks, and meetings of workers.
         memory: memory plan of `running`.
-        parameters: copies of the weights that train; two if they are fake-quantized; and the masks
-            of sparse constants.
+        parameters: copies of the weights that train, two if they are fake-quantized; copies of
+            rows that train; and the masks of sparse constants.
         slots: optimizer state, with moving averages of the weights.
-        gradients: sums of the gradients; 0 for immediate updates.
+        gradients: sums of the gradients; those updated immediately have none.
         arena: arenas of all workers together; validation uses the same arenas.
         separate: bytes of the values in them without reuse of memory and blocks of gradients.
         constants: pages of the mapped model that are in use at a time: weights that do not train.
@@ -48,6 +48,7 @@ class Forecast:
             for a C program.
         overhead: Python objects and libraries; 0 for a C program.
         packed: weights that are packed once in a step.
+        row_sums: those of `gradients` that are sums of rows of tables.
         dequantized: values of the weights that train as read from a file that stores them in
             another type; those of other files are mapped; 0 for a C program.
         averages: moving averages of the weights, which begin as copies.
@@ -70,6 +71,7 @@ class Forecast:
     data: int
     overhead: int
     packed: int = 0
+    row_sums: int = 0
     dequantized: int = 0
     averages: int = 0
     frozen: int = 0
@@ -177,6 +179,7 @@ def forecast(
         data=data,
         overhead=overhead,
         packed=steps[0].packed_nbytes,
+        row_sums=sum(t.nbytes(schedule.workers) for t in steps[0].sums.tables.values()),
         dequantized=dequantized,
         averages=averages,
         frozen=frozen,

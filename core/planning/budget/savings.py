@@ -99,12 +99,12 @@ def _savings_of_sums(forecast: Forecast, tables: Collection[str]) -> Iterator[Sa
 
     Args:
         forecast: as for `savings`.
-        tables: parameters whose gradients are summed by rows.
+        tables: parameters whose gradients are summed by rows, which are not counted.
     """
     schedule = forecast.schedule
     sizes = forecast.plan.gradient_nbytes.items()
     trained = schedule.workers * sum(nbytes for name, nbytes in sizes if name not in tables)
-    saved = trained - forecast.gradients
+    saved = trained - (forecast.gradients - forecast.row_sums)
     if schedule.batch <= schedule.workers * schedule.micro_batch and saved > 0:
         yield Saving("immediate update", saved, "when a gradient is complete")
     elif schedule.workers > 1:

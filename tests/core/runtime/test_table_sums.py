@@ -11,6 +11,7 @@ from support.tied_network import info
 from odt.core.model.graph import Graph
 from odt.core.planning import gradient_sums
 from odt.core.planning.budget.fit_budget import fit_budget
+from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Plans
 from odt.core.planning.verify import verify
 from odt.core.recipe.computations import training_and_validation
@@ -204,6 +205,11 @@ def test_no_arena_holds_a_whole_gradient(m: int, w: int, options: dict[str, Any]
         assert (held.arena, held.gradients) == (forecast.arena, forecast.gradients)
         assert (held.parameters, held.slots) == (forecast.parameters, forecast.slots)
         assert f"deliver d.t{table} to t{table}, by rows of 0 GATHER d.x" in str(place.plan)
+        rest = sum(a.nbytes for i, a in t.parameters.tensors.items() if i != table)
+    saved = {saving.name: saving.nbytes for saving in savings(forecast, runs[0])}
+    is_immediate = w == 1 and "clip_norm" not in options
+    assert saved.get("immediate update", 0) == (rest if is_immediate else 0)
+    assert "shared gradients" not in saved
 
 
 def written(a: Array) -> int:
