@@ -191,7 +191,7 @@ def _find(plan: Plan, softmax: Call, touching: Mapping[str, list[Call]]) -> _Att
         touching: value that is not a view → the calls that touch its memory, in order.
     """
     x, p = (plan.root(softmax.arrays[n]) for n in ("x", "y"))
-    adds, product = touching[x][0], next((c for c in touching[p] if _reads(plan, c, "a", p)), None)
+    adds, product = touching[x][0], next((c for c in touching[p] if _multiplies(plan, c, p)), None)
     if adds.kernel is not ADD.forward or product is None or softmax.attrs.beta < LEAST_BETA:
         return None
     mask, z = _mask_and_other(plan, adds)
@@ -215,9 +215,9 @@ def _find(plan: Plan, softmax: Call, touching: Mapping[str, list[Call]]) -> _Att
     return _Attention(forward, backward, mask, queries, 1 - hidden)
 
 
-def _reads(plan: Plan, call: Call, name: str, root: str) -> bool:
-    """Whether a call multiplies matrices, a or b of which is a value."""
-    return call.kernel is MATMUL.forward and plan.root(call.arrays[name]) == root
+def _multiplies(plan: Plan, call: Call, root: str) -> bool:
+    """Whether a call multiplies a value by a matrix on its right."""
+    return call.kernel is MATMUL.forward and plan.root(call.arrays["a"]) == root
 
 
 def _mask_and_other(plan: Plan, adds: Call) -> tuple[str | None, str]:

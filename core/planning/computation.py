@@ -236,7 +236,7 @@ def usual_plan(
     micro_batch: int | None,
     workers: int | None,
 ) -> Plan:
-    """Returns the plan from which the schedule is chosen; arguments as for `fit_budget`.
+    """Returns the plan from which the schedule is chosen; arguments as for `usual_schedule`.
 
     For a model whose batch cannot be split, it is the plan for the batch of the file.
     """
@@ -258,8 +258,11 @@ def usual_schedule(
     """Chooses the schedule without a budget.
 
     Args:
-        plans, batch, micro_batch, workers: as for `fit_budget`.
+        plans: plans of the model.
         training: the computation of a training step.
+        batch: samples in a step.
+        micro_batch: samples in a micro-batch; None to choose.
+        workers: number of workers; None to choose.
         tables: which tables have sums of rows for gradients; None for none.
 
     Raises:

@@ -10,7 +10,8 @@ class GradientFlow:
     """How gradients flow through the nodes that a plan computes.
 
     Attributes:
-        needs_gradient: tensors that need a gradient: parameters, and those between them and losses.
+        needs_gradient: parameters, and tensors that depend on them through operators with a
+            gradient.
     """
 
     def __init__(

@@ -273,7 +273,7 @@ def table_sums(plan: Plan, schedule: Schedule, rule: TableRule) -> dict[str, Tab
         rule: which tables have sums of rows.
 
     Raises:
-        OptionError: if the update is lazy, but no table can be.
+        OptionError: if the update is lazy, but no table can have sums of rows.
     """
     runs = -(-schedule.batch // schedule.micro_batch)
     runs_of_each = -(-runs // schedule.workers)

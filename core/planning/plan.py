@@ -41,7 +41,8 @@ class Value:
     """An array of a plan.
 
     Attributes:
-        name: t7 is tensor 7, d.t7 its gradient; other names begin with the call's number.
+        name: t7 is tensor 7, and d.t7 its gradient. target0, scale0 and loss0 belong to loss 0. The
+            name of workspace begins with the number of its call, or with a result of the call.
         spec: shape and dtype.
         region: memory region.
         base: value of which this one is a view with another shape, or a part of a parameter or

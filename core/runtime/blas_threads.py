@@ -1,4 +1,4 @@
-"""The number of threads of BLAS: one of the process, for teams of which each has its own."""
+"""The number of threads of BLAS: the process has one, but each team needs its own."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class BlasThreads:
         self._first, self._count = self._first or limit, count
 
     def release(self, team: int) -> None:
-        """Restores the number before all teams if this one is the last; it need not be one."""
+        """Ends the limit of a team, if it has one; after that of the last team, restores the number."""
         self._teams.discard(team)
         if self._first is not None and not self._teams:
             self._first.restore_original_limits()
