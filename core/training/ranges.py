@@ -78,7 +78,7 @@ def measure(
         channels = a.reshape(-1, *a.shape[-1:]).mean(axis=0, dtype=np.float64)
         sums[i] = sums[i] + channels if i in sums else channels
     means = {i: a / batches for i, a in sums.items()}
-    ranges = {i: whole for i, whole in ranges.items() if np.isfinite(whole.hi - whole.lo)}
+    ranges = {i: whole for i, whole in ranges.items() if np.isfinite(means[i]).all()}
     if method != "mse":
         return ranges, means
     counts = _histograms(trace, data, order, ranges)

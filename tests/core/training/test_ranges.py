@@ -1,13 +1,13 @@
 """Ranges of activations, by values that are computed beforehand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from odt.core.training.ranges import TAIL, Range, measure
+from odt.core.training.ranges import METHODS, TAIL, Range, measure
 from odt.kernels.rows.opdef import Array
 
 SAMPLES = 40
@@ -15,6 +15,11 @@ SAMPLES = 40
 
 def measured(tensors: list[Array], method: str) -> Range:
     """The range of a tensor of which each batch of two samples is one array."""
+    return all_measured(tensors, method)[7]
+
+
+def all_measured(tensors: list[Array], method: str) -> Mapping[int, Range]:
+    """The range of tensor 7 as for `measured`, if it has one."""
 
     def run(data: object, order: object) -> Iterator[tuple[int, Array]]:
         for a in tensors:
@@ -26,7 +31,7 @@ def measured(tensors: list[Array], method: str) -> Range:
     data: Any = None
     ranges, means = measure(trace, data, range(2 * len(tensors)), method, 256)
     np.testing.assert_allclose(means[7], np.mean(tensors, axis=(0, 1), dtype=np.float64), rtol=1e-5)
-    return ranges[7]
+    return ranges
 
 
 @pytest.mark.parametrize("ascending", [True, False])
@@ -55,3 +60,12 @@ def test_a_range_contains_zero(value: float, wanted: tuple[float, float]) -> Non
 def test_integers_have_the_range_of_all() -> None:
     values = np.random.default_rng(0).integers(0, 200, (4, 9, 5)).astype(np.uint8)
     assert measured(list(values), "percentile") == Range(0.0, float(values.max()))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_have_no_range(method: str, batch: int, value: float) -> None:
+    values = np.random.default_rng(0).normal(size=(4, 5, 4)).astype(np.float32)
+    values[batch, 1, 3] = value
+    assert not all_measured(list(values), method)
