@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.runtime.arena import copy_arrays
+from odt.core.runtime.arena import copy_arrays, overwrite
 from odt.core.runtime.parameters import Groups, Parameters
 from odt.kernels.rows.opdef import Array
 
-SMALL = 2**20  # bytes of a copy in memory
+SMALL = 2**20  # bytes of a copy in memory, and of a part of a larger one that is read at once
 
 
 class Snapshot:
@@ -51,18 +51,26 @@ class Snapshot:
         if self._file is not None:
             self._file.seek(0)
             for a in self._state.values():
-                self._file.write(_bytes(a))
+                self._file.write(_bytes(a).data)
             self._file.flush()
 
     def restore(self) -> None:
-        """Returns weights, optimizer state and the number of updates to the copy."""
+        """Returns weights, optimizer state and the number of updates to the copy.
+
+        Only memory that differs is written, so that zeros of optimizer state take none.
+        """
         self._parameters.step = self.step
         for key, copy in self._copies.items():
-            np.copyto(self._state[key], copy)
+            overwrite(self._state[key], copy)
         if self._file is not None:
             self._file.seek(0)
-            for a in self._state.values():
-                self._file.readinto(_bytes(a))
+            part = np.empty(SMALL, np.uint8)
+            for a in map(_bytes, self._state.values()):
+                for at in range(0, a.size, SMALL):
+                    here = a[at : at + SMALL]
+                    copy = part[: here.size]
+                    self._file.readinto(copy.data)
+                    overwrite(here, copy)
 
     def groups(self) -> Groups:
         """The copy by role and tensor, as `Parameters.groups`."""
@@ -77,5 +85,5 @@ class Snapshot:
         return groups
 
 
-def _bytes(a: Array) -> memoryview:
-    return a.reshape(-1, copy=False).view(np.uint8).data
+def _bytes(a: Array) -> Array:
+    return a.reshape(-1, copy=False).view(np.uint8)

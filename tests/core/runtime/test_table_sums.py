@@ -1,6 +1,7 @@
 """Gradients of tables by rows: the bits of whole gradients, a lazy update, less memory."""
 
 import mmap
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from odt.core.planning.budget.savings import savings
 from odt.core.planning.computation import Plans
 from odt.core.planning.verify import verify
 from odt.core.recipe.computations import training_and_validation
+from odt.core.training import snapshot
+from odt.core.training.snapshot import Snapshot
 from odt.core.training.trainer import TRAINING, Trainer
 from odt.errors import OptionError
 from odt.kernels.native.library import is_available
@@ -229,17 +232,25 @@ def written(a: Array) -> int:
 @needs_kernels
 @pytest.mark.skipif(not hasattr(mmap, "MADV_NOHUGEPAGE"), reason="Linux only")
 @pytest.mark.parametrize("options", [{"optimizer": "adam"}, LAZY, MOMENTUM])
-def test_moments_of_rows_that_no_step_reads_take_no_memory(options: dict[str, Any]) -> None:
+def test_moments_of_rows_that_no_step_reads_take_no_memory(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, table = network()
     with Trainer(graph, info(SAMPLES, **options), micro_batch=4, workers=2) as t:
         t.parameters.restart(t.parameters.values())
-        for count in SIZES:
-            t.step(data(graph), count)
+        in_memory = Snapshot(t.parameters)
+        monkeypatch.setattr(snapshot, "SMALL", 2**16)
+        in_file = Snapshot(t.parameters)
         slots = [state[table] for state in t.parameters.slots.values()]
-        assert all(a[:40].any() for a in slots)
-        assert written(slots[0]) < sum(a.nbytes for a in slots) / 4
-        t.parameters.restart(t.parameters.values())
-        assert not any(a.any() for a in slots)
+        restart = partial(t.parameters.restart, t.parameters.values())
+        for reset in (in_memory.restore, in_file.restore, restart):
+            for count in SIZES:
+                t.step(data(graph), count)
+            assert all(a[:40].any() for a in slots)
+            assert written(slots[0]) < sum(a.nbytes for a in slots) / 4
+            reset()
+            assert not any(a.any() for a in slots)
+            assert written(slots[0]) < sum(a.nbytes for a in slots) / 4
 
 
 @needs_kernels
