@@ -27,7 +27,7 @@ class BlasThreads:
         self._first, self._count = self._first or limit, count
 
     def release(self, team: int) -> None:
-        """Ends the limit of a team, if it has one; after that of the last team, restores the number."""
+        """Ends a team's limit, if it has one; restores the number if no other team has one."""
         self._teams.discard(team)
         if self._first is not None and not self._teams:
             self._first.restore_original_limits()

@@ -16,7 +16,7 @@ class MemoryReport:
     Attributes:
         parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: sums of the gradients; 0 for immediate updates.
+        gradients: sums of the gradients; those updated immediately have none.
         arena: arenas of all workers.
         separate: bytes of the arenas' values without reuse of memory.
         packed: weights that are packed once in a step.
