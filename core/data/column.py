@@ -72,7 +72,7 @@ class Column:
 
         Raises:
             LostFileError: if the file became shorter.
-            DataError: if the file can no longer be read.
+            DataError: if the file can no longer be read, or a value does not fit the dtype.
         """
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)

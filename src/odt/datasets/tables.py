@@ -633,7 +633,7 @@ def _count(words: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A column of text that is not encoded: every cell is a fault.
+    """A column of text that is not encoded: every cell that is no number is a fault.
 
     Attributes:
         are_dates: whether the cells are dates.

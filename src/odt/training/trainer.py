@@ -284,8 +284,8 @@ class Trainer(Closing):
                 `validation_split`; or an iterable of batches, if x is one.
             shuffle: whether to shuffle the samples in each epoch. Default: the value in the
                 checkpoint, or True.
-            seed: random seed of `shuffle` and of the validation split. Default: the value in the
-                checkpoint, or 0.
+            seed: random seed of `shuffle`, `stratify` and `augment`, and of the trainer's `qas` and
+                `dropout`. Default: the value in the checkpoint, or 0.
             callbacks: one or several objects whose methods are called during training.
             verbose: progress to show: 0 for none, 1 for a progress bar and a line for each epoch on
                 standard error, or for curves in a notebook, 2 for a line for each epoch on standard
@@ -299,8 +299,8 @@ class Trainer(Closing):
                 Default: the value in the checkpoint, or True.
             data_length: number of samples to use, from the first; None for all.
             check_data: whether to check all samples before the first step.
-            patience: early stopping: number of epochs without a lower validation loss after which
-                training ends.
+            patience: early stopping: number of epochs without an improvement of the trainer's
+                `monitor` after which training ends.
             save_to: path of a checkpoint, saved after each epoch.
             save_every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store in the checkpoint.
@@ -632,7 +632,8 @@ class Trainer(Closing):
             TrainingError: if the loss is not finite; accumulated gradients are then discarded.
             DataError: if shapes do not match the model; or if values cannot be used, such as a
                 label out of range: accumulated gradients are then discarded.
-            OptionError: if weights of samples begin while gradients are accumulated.
+            OptionError: if weights of samples begin while gradients are accumulated, the update is
+                lazy, or the trainer has a cache of frozen layers or a teacher.
         """
         check_number("scale", scale, SCALE)
         data = self.session.open_batch(x, y, sample_weight)

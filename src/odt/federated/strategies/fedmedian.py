@@ -1,6 +1,7 @@
 """FedMedian: the median of the clients' values, for each value of each tensor.
 
-Half of the clients may send anything without moving it far; the numbers of samples do not count.
+It stays between the values of the honest clients if these are more than half. The numbers of
+samples do not count.
 Source: Yin et al., Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates (2018).
 """
 
