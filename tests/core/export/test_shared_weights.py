@@ -295,21 +295,20 @@ def test_a_copy_of_two_weights_that_differ_later_is_named(tmp_path: Path) -> Non
     b = Subgraphs("tflite", 1)
     x = b.add_input((1, 4), name="x")
     w = b.add_weight((4, 4), 4, "w")
-    v = b.add_tensor((4, 4), name="v", buffer=b.graph.tensors[w].buffer)
+    shared = b.graph.tensors[w].buffer
+    v = b.add_tensor((4, 4), name="v", buffer=shared)
     h = b.add_operator("FULLY_CONNECTED", (x, w, -1), (1, 4), fused_activation_function=1)
     y = b.add_operator("FULLY_CONNECTED", (h, v, -1), (1, 4))
     b.add_signature("first", {"x": x}, {"y": y})
 
     def other() -> tuple[int, ...]:
         x = b.add_input((4, 4), name="x")
-        u = b.add_tensor((4, 4), name="u", buffer=b.graph.tensors[x].buffer)
-        b.graph.tensors[u].buffer = shared
+        u = b.add_tensor((4, 4), name="u", buffer=shared)
         z = b.add_operator("ADD", (x, u), (4, 4))
         b.add_signature("second", {"x": x}, {"z": z})
         b.model.signature_defs[-1].subgraph_index = 1
         return (z,)
 
-    shared = b.graph.tensors[w].buffer
     b.subgraph(other)
     b.write(tmp_path / "m.tflite", y)
     samples = RNG.uniform(-1, 1, (16, 4)).astype(np.float32)

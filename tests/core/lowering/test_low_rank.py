@@ -207,20 +207,31 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_weights_that_others_read_get_no_adapter(tmp_path: Path) -> None:
-    """A tied embedding and a convolution of 3×3; nor do values that make no sense."""
+    """A tied embedding; nor does a convolution of 3 × 3."""
     model = ModelBuilder("tflite", seed=3)
     ids = model.add_input((1, 4), dtype="int32")
     table = model.add_weight((9, 6), 6, "table")
     y = model.add_operator("GATHER", (table, ids), (1, 4, 6), axis=0)
     y = model.add_operator("RESHAPE", (y, model.add_constant([-1, 24])), (1, 24))
     y = model.add_dense(y, 6)
+    y = model.add_operator("RESHAPE", (y, model.add_constant([-1, 2, 3, 1])), (1, 2, 3, 1))
+    w = model.add_weight((1, 3, 3, 1), 9, "conv/w")
+    options = {"stride_w": 1, "stride_h": 1, "padding": 0}
+    y = model.add_operator("CONV_2D", (y, w, -1), (1, 2, 3, 1), **options)  # type: ignore[arg-type]
+    y = model.add_operator("RESHAPE", (y, model.add_constant([-1, 6])), (1, 6))
     y = model.add_operator("FULLY_CONNECTED", (y, table, -1), (1, 9))
     model.write(tmp_path / "m.tflite", y)
     graph = lower_model(read_model(tmp_path / "m.tflite")).graph
     (only,) = new_adapters(graph, 2).members
     assert graph.tensors[only.tensor].name.startswith("dense")
-    with pytest.raises(OptionError, match="matches none"):
-        new_adapters(graph, 2, "table")
+    for name in ("table", "conv/w"):
+        with pytest.raises(OptionError, match="matches none"):
+            new_adapters(graph, 2, name)
+
+
+def test_ranks_and_factors_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    network(tmp_path / "m.tflite")
+    graph = lower_model(read_model(tmp_path / "m.tflite")).graph
     alphas: tuple[Any, ...] = (0.0, float("nan"), 1e39, "2")
     for alpha in alphas:
         with pytest.raises(OptionError, match=r"`alpha=`: must be a number above 0"):

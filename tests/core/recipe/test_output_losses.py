@@ -90,11 +90,11 @@ def test_an_output_without_a_loss_needs_no_targets() -> None:
     info = TrainingInfo(batch_size=6, output_losses=(("0", "none"), ("1", MSE)))
     with Trainer(graph, info) as trainer:
         assert [name for name, _ in trainer.runtime.losses] == [MSE]
-        frozen = trainer.parameters.tensors.keys()
+        trained = trainer.parameters.tensors.keys()
         losses = [
             e.training.loss for e in trainer.train(ArrayData([x], [numbers]), InOrder(6), epochs=5)
         ]
-    assert len(frozen) == 4  # nothing reaches the other head
+    assert len(trained) == 4  # nothing reaches the other head
     assert losses[-1] < losses[0]
 
 

@@ -85,7 +85,7 @@ def test_every_planner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv("ODT_PLANNER", planner)
         for options in ({"micro_batch": 6, "workers": 1}, {"micro_batch": 4, "workers": 2}):
             results.append(train(network(), 6, 10, **options))
-    for planned, alone in zip(results[:2], results[2:], strict=True):
+    for alone, planned in zip(results[:2], results[2:], strict=True):
         assert planned[0] == alone[0]
         assert same_bits(planned[1], alone[1])
 

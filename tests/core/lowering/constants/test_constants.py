@@ -258,12 +258,11 @@ def logarithm_of_learned_features() -> Built:
     return net, y, weights | more | last
 
 
-def fourier(window: bool) -> Built:
+def fourier() -> Built:
     """A window before RFFT2D, and a trained layer after the magnitude."""
     net = Net()
     x = net.input(1, 3, 1, 32)
-    if window:
-        x = net.add("MUL", (x, net.constant(np.hanning(32))), (1, 3, 1, 32))
+    x = net.add("MUL", (x, net.constant(np.hanning(32))), (1, 3, 1, 32))
     y = net.add("RFFT2D", (x, net.constant([1, 32], np.int32)), (1, 3, 1, 17))
     y, weights = product(net, net.add("COMPLEX_ABS", (y,), (1, 3, 1, 17)), U)
     return net, y, weights
@@ -436,7 +435,7 @@ NETWORKS: dict[str, Make] = {
     "spectrogram, windows": lambda: spectrogram(window=True),
     "spectrogram, rounded": lambda: spectrogram(window=True, rounded=True),
     "logarithm of learned features": logarithm_of_learned_features,
-    "RFFT2D": lambda: fourier(window=True),
+    "RFFT2D": fourier,
     "table of sinusoids": lambda: positions(
         np.concatenate([f(np.arange(T)[:, None] / [1, 10]) for f in (np.sin, np.cos)], 1), False
     ),
