@@ -57,10 +57,12 @@ def class_scores(model: Model) -> ClassScores | None:
 
 def _cells(graph: Graph) -> ClassScores | None:
     """Returns the probabilities (1, H, W, C) of a grid of cells, as in FOMO."""
-    (y, *others) = graph.outputs
+    if len(graph.outputs) != 1:
+        return None
+    (y,) = graph.outputs
     shape = graph.tensors[y].spec.shape
     is_grid = len(shape) == 4 and shape[1] * shape[2] > 1 and shape[3] > 1
-    if others or not is_grid or not probability_operator(graph, y):
+    if not is_grid or not probability_operator(graph, y):
         return None
     return ClassScores(y, shape[3], 1, 0, "cell")
 
@@ -68,9 +70,9 @@ def _cells(graph: Graph) -> ClassScores | None:
 def _faces(graph: Graph) -> ClassScores | None:
     """Returns the scores (1, A, 1) of one class beside codes (1, A, 4 or more), as in BlazeFace."""
     shapes = [graph.tensors[i].spec.shape for i in graph.outputs]
-    if len(shapes) != 2:
+    if [len(shape) for shape in shapes] != [3, 3]:
         return None
     for k, (scores, codes) in enumerate((shapes, shapes[::-1])):
-        if len(scores) == 3 and scores[2] == 1 and scores[:2] == codes[:2] and codes[2] >= CODES:
+        if scores[2] == 1 and scores[:2] == codes[:2] and codes[2] >= CODES:
             return ClassScores(graph.outputs[k], 1, 0, k, "anchor")
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.formats.flatbuffer.appended_zip import offset_patches
+from odt.core.formats.flatbuffer.appended_zip import appended_archive
 from odt.core.formats.flatbuffer.schema_tables import code_of, pack
 from odt.core.formats.flatbuffer.tflite_metadata import (
     NAME,
@@ -59,8 +59,8 @@ def record_entries(model: Model, record: Record, file_format: str) -> RecordEntr
         return RecordEntries(entries)
     entries[NAME] = encode_metadata(_tables(model, record))
     labels, old_labels = label_file(record.names), associated_file(model, LABELS)
-    # Offsets that a shift would change are those of an archive, which a second one would hide.
-    has_other_archive = not old_labels and offset_patches(model.data, 1)
+    # A second archive would hide the first.
+    has_other_archive = not old_labels and appended_archive(model.data)
     if not _labeled_outputs(model, record) or labels == old_labels or has_other_archive:
         return RecordEntries(entries)
     return RecordEntries(entries, zip_archive({LABELS: labels}))

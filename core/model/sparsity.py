@@ -1,4 +1,4 @@
-"""Sparse constants: the places of the values that a file stores; all other values are 0."""
+"""Sparse constants, of which a file stores only some values; all others are 0."""
 
 import numpy as np
 
@@ -18,12 +18,12 @@ class Sparsity:
     dtype: np.dtype[np.generic]
     places: Array
 
-    def dense(self, stored: Array, shape: tuple[int, ...]) -> Array:
+    def dense(self, data: Array, shape: tuple[int, ...]) -> Array:
         """Returns the dense tensor of this shape, from the bytes of its stored values."""
         values = np.zeros(shape, self.dtype)
-        values.reshape(-1)[self.places] = np.frombuffer(stored, self.dtype)
+        values.reshape(-1)[self.places] = np.frombuffer(data, self.dtype)
         return values
 
-    def stored(self, dense: Array) -> Array:
-        """Returns the bytes to store for the values of a dense tensor."""
-        return dense.reshape(-1)[self.places].astype(self.dtype).view(np.uint8)
+    def stored(self, values: Array) -> Array:
+        """Returns the bytes to store for the values of a dense tensor, which `dtype` can hold."""
+        return values.reshape(-1)[self.places].astype(self.dtype).view(np.uint8)

@@ -234,7 +234,8 @@ class _Builder:
 
         Args:
             spec: spec of the values.
-            tensor: tensor of the graph that has as many samples; None for all of the batch.
+            tensor: tensor of the graph that the values belong to: they grow if it has a part for
+                each sample. None for values that always grow.
         """
         if tensor is not None and tensor not in self.batched:
             return 0
@@ -303,7 +304,7 @@ class _Builder:
             flops, arithmetic = row.flops(attrs, specs), row.arithmetic
         else:
             arithmetic = Arithmetic.OTHER
-            flops = max([self.values[v].spec.size for v in bound.values()], default=0)
+            flops = max(self.values[v].spec.size for v in bound.values())
         if scratch:
             specs = {**specs, **scratch}
         self.entries.append(
@@ -322,11 +323,9 @@ class _Builder:
         if row.aux is no_specs:
             return arrays
         for name, spec in row.aux(node.attrs, self._specs(arrays)).items():
-            key = (node.outputs[0], name)
-            if key not in self.aux:
-                y = node.outputs[0]
-                self.aux[key] = self._new(f"t{y}.{name}", spec, growth=self._growth(spec, y))
-            arrays[name] = self.aux[key]
+            y = node.outputs[0]
+            arrays[name] = self._new(f"t{y}.{name}", spec, growth=self._growth(spec, y))
+            self.aux[y, name] = arrays[name]
         return arrays
 
     def _forward(self, node: Node) -> None:

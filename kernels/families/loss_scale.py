@@ -1,6 +1,7 @@
-"""Scales of losses: one scale for all samples, or one per sample if samples have weights.
+"""Scales of losses: one for all terms, or one for each run of terms.
 
-A loss is the sum of its terms times the scale. Axis 0 of terms and gradients is the samples.
+A loss is the sum of its terms, each times its scale. The terms of a run follow each other; a run is
+a sample, a position or a single value, whichever has weights of its own.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
     """Computes Σ scale · terms / divisor.
 
     Args:
-        terms: terms of the loss; a scale for each sample overwrites them.
+        terms: terms of the loss, which are overwritten if there are several scales.
         scale: (1,), or (R,) for R runs of equally many terms.
         divisor: divisor of the sum, such as the number of terms of a sample.
     """
@@ -23,7 +24,13 @@ def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
 
 
 def scale_gradient(dx: Array, scale: Array, divisor: float, factor: float = 1.0) -> None:
-    """Computes dx ← factor · scale · dx / divisor; arguments as for `scaled_sum`."""
+    """Computes dx ← factor · scale · dx / divisor.
+
+    Args:
+        dx: gradients of the terms.
+        scale, divisor: as for `scaled_sum`.
+        factor: a further factor.
+    """
     if scale.size == 1:
         np.multiply(dx, scale[0] / divisor * factor, out=dx)
         return

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.copies import Moves, zeros
 from odt.kernels.geometry.activations import BOUNDS, NONE, TANH
 from odt.kernels.rows.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
 
@@ -62,15 +61,9 @@ def rows(a: Array) -> Array:
 
 def state_before(time_axis: int | None, state: Array, out: Array) -> None:
     """Computes the state before each step: that of the step before, zero for the first."""
-    for source, target in shifted(time_axis, state, out):
-        np.copyto(target, source)
-
-
-def shifted(time_axis: int | None, state: Array, out: Array) -> Moves:
-    """Yields the copies of `state_before`."""
     after, before = by_time(time_axis, state), by_time(time_axis, out)
-    yield zeros(before[:1])
-    yield after[:-1], before[1:]
+    before[:1] = 0
+    before[1:] = after[:-1]
 
 
 def sum_to(d: Array, out: Array) -> None:

@@ -14,6 +14,7 @@ from support.judges import inner, litert, random_inputs
 
 import odt
 from odt.cli.main import main
+from odt.core.export.class_scores import class_scores
 from odt.core.export.model_builder import ModelBuilder, table
 from odt.core.export.model_tables import buffer_entry, model_tables, packed_model
 from odt.core.export.record_metadata import encode_metadata
@@ -255,6 +256,15 @@ def test_one_score_stays_one(tmp_path: Path) -> None:
     assert after[1].shape == (2, 12, 1)
     assert after[1].mean() == pytest.approx(-4.6, abs=1)
     assert "must be one name for a detector with one score" in refused(path, "--classes", NAMES)
+
+
+@pytest.mark.parametrize("shapes", [[], [(1, 64, 1), (1, 64)], [(1, 64)]])
+def test_other_outputs_are_no_class_scores(shapes: list[tuple[int, ...]]) -> None:
+    b = ModelBuilder("tflite")
+    x = b.add_input((1, 64), "float32")
+    shape = [b.add_constant(np.array(s, np.int32)) for s in shapes]
+    outputs = [b.add_operator("RESHAPE", (x, i), s) for i, s in zip(shape, shapes, strict=True)]
+    assert class_scores(read_model_bytes(b.build(*outputs))) is None
 
 
 def labeled(data: bytes, lines: bytes) -> bytes:

@@ -13,7 +13,7 @@ from support.paths import MODELS
 
 from odt.core.export.exporter import add_training_info, export_model, remove_training_info
 from odt.core.export.record_metadata import differing_normalization
-from odt.core.formats.flatbuffer.appended_zip import offset_patches
+from odt.core.formats.flatbuffer.appended_zip import appended_archive, offset_patches
 from odt.core.formats.flatbuffer.metadata_edit import edit_metadata
 from odt.core.formats.flatbuffer.reader import parse_model
 from odt.core.formats.flatbuffer.tflite_metadata import (
@@ -198,6 +198,19 @@ def test_any_bytes_of_metadata_are_a_record_or_none(tmp_path: Path) -> None:
         damaged = data[:at] + changed[:size].ljust(size, b"\0") + data[at + size :]
         records += read_record(parse_model(memoryview(damaged), "damaged")) is not None
     assert records > 20
+
+
+def test_an_archive_may_count_from_its_own_beginning() -> None:
+    own, whole = io.BytesIO(), io.BytesIO(b"model" * 20)
+    for file in (own, whole):
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(zipfile.ZipInfo("labels.txt"), "cat")
+    appended = b"model" * 20 + own.getvalue()
+    assert whole.getvalue() != appended
+    for data in (whole.getvalue(), appended):
+        assert appended_archive(memoryview(data)) == own.getvalue()
+    assert offset_patches(memoryview(appended), 8) == []
+    assert appended_archive(memoryview(b"model" * 20)) == b""
 
 
 def test_archives_that_lie_are_left_alone() -> None:
