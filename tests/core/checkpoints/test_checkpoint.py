@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -292,3 +292,33 @@ def test_properties_are_strings_and_finite_numbers(value: Any) -> None:
     names: Any = {1: "x"}
     with trainer() as t, pytest.raises(OptionError, match="names must be strings, but got 1"):
         capture(t.graph, t.parameters, PROGRESS, names)
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [(2**63, "an integer of 64 bits"), (-(2**63) - 1, "an integer of 64 bits"),
+     ("\ud800", "valid Unicode")],
+)  # fmt: skip
+def test_properties_must_fit_the_file(value: Any, rule: str) -> None:
+    with trainer() as t:
+        with pytest.raises(OptionError, match=f"a must be {rule}"):
+            capture(t.graph, t.parameters, PROGRESS, {"a": value})
+        for largest in (2**63 - 1, -(2**63)):
+            made = capture(t.graph, t.parameters, PROGRESS, {"a": largest})
+            assert decode(written(made), "c").properties == {"a": largest}
+
+
+def test_only_a_checkpoint_before_the_first_step_may_lack_moments(data: bytes) -> None:
+    whole = decode(data, "c")
+    pairs = [p for p in zip(whole.entries, whole.arrays, strict=True) if p[0].role == "weight"]
+    entries, arrays = map(tuple, zip(*pairs, strict=True))
+    later = replace(whole, entries=entries, arrays=arrays)
+    with trainer() as t:
+        train(t)
+        with pytest.raises(ModelError, match=r"^c: "):
+            restore(later, "c", t.graph, t.parameters)
+        assert t.parameters.step == whole.progress.step
+        first = replace(later, progress=replace(later.progress, step=0))
+        restore(first, "c", t.graph, t.parameters)
+        assert t.parameters.step == 0
+        assert not any(a.any() for state in t.parameters.slots.values() for a in state.values())
