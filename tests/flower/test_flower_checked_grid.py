@@ -3,14 +3,14 @@
 import copy
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.task_identity import TaskIdentity
 from support.flower_party import by_hand, changed, client_of, run, same, trainer
@@ -248,22 +248,68 @@ def test_a_weight_that_clients_state_is_checked(
     assert caplog.text.count(rule) == 3
 
 
-def test_a_second_answer_of_a_node_and_one_of_a_stranger_are_refused() -> None:
-    """The grid that carries the messages is not believed either."""
-    grid = InProcessGrid(client_app(client_of), 4, {})
-    checked = CheckedGrid(grid)
-    strategy = FedAvg(fraction_evaluate=0.0)
+class AlteredGrid(InProcessGrid):
+    """Delivers a change of the replies that were sent."""
+
+    def __init__(self, clients: int, change: Callable[[list[Message]], list[Message]]) -> None:
+        super().__init__(client_app(client_of), clients, {})
+        self.change = change
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        replies = super().pull_messages(message_ids)
+        return self.change(sorted(replies, key=lambda m: m.metadata.src_node_id))
+
+
+def first_messages(checked: CheckedGrid) -> list[Message]:
+    """Returns the messages of a first round, which Flower makes only within a run."""
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 0, 1
     tensors = to_record(federated.tensors_of(trainer()))
-    messages = list(strategy.configure_train(1, tensors, ConfigRecord(), checked))
-    numbers = grid.push_messages(checked._outgoing(messages))
-    replies = sorted(grid.pull_messages(numbers), key=lambda m: m.metadata.src_node_id)
-    stranger = copy.deepcopy(replies[0])
-    stranger.metadata.__dict__["_src_node_id"] = 77
-    twice = copy.deepcopy(replies[1])
-    good = checked._incoming([*replies, twice, stranger])
+    strategy = FedAvg(fraction_evaluate=0.0)
+    return list(strategy.configure_train(1, tensors, ConfigRecord(), checked))
+
+
+def test_a_second_answer_of_a_node_and_one_of_a_stranger_are_refused() -> None:
+    """The grid that carries the messages is not believed either."""
+
+    def add(replies: list[Message]) -> list[Message]:
+        stranger, twice = copy.deepcopy(replies[:2])
+        stranger.metadata.__dict__["_src_node_id"] = 77
+        return [*replies, twice, stranger]
+
+    checked = CheckedGrid(AlteredGrid(4, add))
+    good = checked.send_and_receive(first_messages(checked))
     assert [m.metadata.src_node_id for m in good] == [1, 2, 3, 4]
     assert [line.split(":")[0] for line in checked.refused] == ["node 2", "client 0"]
+
+
+@pytest.mark.parametrize("absent", [0, 1])
+def test_answers_that_come_twice_hide_no_client_without_one(
+    absent: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    def change(replies: list[Message]) -> list[Message]:
+        error = Message(Error(1), reply_to=replies[1])  # as of the SuperLink, which is no client
+        error.metadata.__dict__.update(
+            _src_node_id=1, _reply_to_message_id=replies[1].metadata.reply_to_message_id
+        )
+        return [replies[0], copy.deepcopy(replies[0]), error, *replies[2 : 4 - absent]]
+
+    checked = CheckedGrid(AlteredGrid(4, change))
+    checked.send_and_receive(first_messages(checked))
+    lines = [record.getMessage() for record in caplog.records]
+    late = [line for line in lines if "did not answer in time" in line]
+    assert late == ["1 of 4 clients did not answer in time."] * absent
+
+
+def test_each_client_gets_its_own_configuration_and_the_same_tensors() -> None:
+    checked = CheckedGrid(InProcessGrid(client_app(client_of), 3, {}))
+    messages = first_messages(checked)
+    for message in messages:
+        config = ConfigRecord({"learning-rate": 0.1 * message.metadata.dst_node_id})
+        message.content = RecordDict({**message.content, "config": config})
+    sent = {m.metadata.dst_node_id: m.content for m in checked._outgoing(messages)}
+    rates = {n: content.config_records["config"]["learning-rate"] for n, content in sent.items()}
+    assert rates == {node: 0.1 * node for node in (1, 2, 3)}
+    assert len({id(content.array_records["arrays"]) for content in sent.values()}) == 1
 
 
 def test_an_update_above_the_norm_bound_is_refused(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from odt.core.storage.reading import reading
@@ -100,28 +100,29 @@ class CheckedGrid(Grid):
         if timeout is not None:
             for message in messages:
                 message.metadata.ttl = timeout  # a client that was away gets no outdated tensors
-        replies = self._incoming(self._grid.send_and_receive(messages, timeout=timeout))
-        missing = len(messages) - len(replies) - len(self.refused)
+        replies = list(self._grid.send_and_receive(messages, timeout=timeout))
+        # Errors that the SuperLink answers name the message, but not the node.
+        answered = {reply.metadata.reply_to_message_id for reply in replies}
+        missing = len(messages) - len(answered)
         if missing:
             log().warning("%d of %d clients did not answer in time.", missing, len(messages))
-        return replies
+        return self._incoming(replies)
 
     def _outgoing(self, messages: Iterable[Message]) -> list[Message]:
         """Replaces tensors by their payload, once for all messages with the same tensors."""
         self.refused = []
         messages = list(messages)
-        records: dict[int, tuple[Tensors, RecordDict]] = {}
-        for message in messages:
-            content = message.content
-            record = content.array_records[ARRAYS]
-            config = content.config_records[CONFIG]
-            if id(record) not in records:
+        records = [message.content.array_records[ARRAYS] for message in messages]
+        payloads: dict[int, tuple[Tensors, ArrayRecord]] = {}  # by record, all of which are kept
+        for message, record in zip(messages, records, strict=True):
+            if id(record) not in payloads:
                 # Flower's adaptive strategies compute in float64.
                 tensors = {n: np.asarray(a.numpy(), np.float32) for n, a in record.items()}
-                payload = to_record(broadcast(tensors, self._payload))
-                configs = ConfigRecord({**config, PAYLOAD: self._payload})
-                records[id(record)] = tensors, RecordDict({ARRAYS: payload, CONFIG: configs})
-            self._sent[message.metadata.dst_node_id], message.content = records[id(record)]
+                payloads[id(record)] = tensors, to_record(broadcast(tensors, self._payload))
+            self._sent[message.metadata.dst_node_id], payload = payloads[id(record)]
+            config = message.content.config_records[CONFIG]  # a strategy may set one for each node
+            configs = ConfigRecord({**config, PAYLOAD: self._payload})
+            message.content = RecordDict({ARRAYS: payload, CONFIG: configs})
         return messages
 
     def _incoming(self, replies: Iterable[Message]) -> list[Message]:
