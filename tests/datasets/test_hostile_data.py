@@ -337,7 +337,7 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         (("--std", "0"), "must be above 0"),
         (
             ("--dtype", "uint8", "--scale", "standardize"),
-            "must be a float type",
+            "Give --dtype float32, or leave out --scale standardize.",
         ),
         (("--label-map", "q=a"), "has the classes a, b, but got q"),
         (("--classes", "a,c"), "--classes: must have each class of"),

@@ -46,10 +46,28 @@ def test_missing_values_follow_the_policy() -> None:
     assert Preprocessing(missing="zero").apply(rows[0]).tolist() == [1, 0]
     p = Preprocessing(missing="mean").fitted(lambda: rows)
     assert [p.apply(r).tolist() for r in rows] == [[1, 15], [3, 10], [2, 20]]
-    p = Preprocessing(missing="mean", scale="standardize").fitted(lambda: rows)
-    assert p.apply(rows[2]).tolist() == pytest.approx([0, 1])
     with pytest.raises(DataError, match="missing"):
         Preprocessing().apply(rows[0])
+
+
+@pytest.mark.parametrize(
+    ("missing", "mean", "std"),
+    [
+        ("mean", [3, 17], [1.41421356, 4.30116263]),
+        ("median", [3, 17.75], [1.41421356, 4.49305019]),
+        ("zero", [2.25, 12.75], [1.92028644, 8.52569645]),
+    ],
+)
+def test_statistics_count_replaced_values(
+    missing: str, mean: list[float], std: list[float]
+) -> None:
+    """As a pipeline of SimpleImputer and StandardScaler in scikit-learn 1.9.1."""
+    rows = np.array([[1, NAN], [3, 10], [NAN, 20], [5, 21]])
+    p = Preprocessing(missing=missing, scale="standardize").fitted(lambda: rows)
+    np.testing.assert_allclose((p.mean, p.std), (mean, std), rtol=1e-8)
+    filled = {"mean": [3, 17], "median": [3, 20], "zero": [0, 0]}[missing]
+    expected = (np.where(np.isnan(rows), filled, rows) - mean) / std
+    np.testing.assert_allclose([p.apply(row) for row in rows], expected, rtol=1e-6, atol=1e-7)
 
 
 def test_gray_is_pillows_gray_bit_for_bit() -> None:
@@ -126,10 +144,20 @@ def test_channels_are_resized_alone(channels: int) -> None:
 
 def test_whole_dtypes_take_no_fractions() -> None:
     assert Preprocessing(dtype=np.dtype(np.uint8)).apply(PICTURE).dtype == np.uint8
-    for changed in ({"scale": "standardize"}, {"mean": (1.0,)}, {"missing": "mean"}):
-        options: dict[str, Any] = changed
-        with pytest.raises(OptionError, match="`dtype=`: must be a float type"):
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"scale": "standardize"}, '`scale="standardize"`'),
+        ({"mean": (1.0,), "std": (2.0,)}, "`mean=` and `std=`"),
+        ({"missing": "mean"}, '`missing="mean"`'),
+        ({"missing": "median"}, '`missing="median"`'),
+        ({"augmentation": Augmentation(noise=1.0)}, "the noise of `augment=`"),
+    ]
+    for options, named in changes:
+        with pytest.raises(OptionError) as raised:
             Preprocessing(dtype=np.dtype(np.uint8), **options)
+        assert str(raised.value) == (
+            "`dtype=`: must be a float type if values become fractions, but got uint8. "
+            f'Give `dtype="float32"`, or leave out {named}.'
+        )
 
 
 def test_whole_dtypes_leave_the_scale_to_whoever_reads() -> None:

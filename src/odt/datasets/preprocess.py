@@ -64,15 +64,25 @@ class Preprocessing:
     dtype: np.dtype[Any] = FLOAT32
 
     def __post_init__(self) -> None:
-        changed = self.scale == "standardize" or self.mean or self.std or self.missing in FITTED
-        if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
+        if self.dtype.kind in "iu" and (changes := self._changes()):
             raise OptionError(
                 "dtype",
-                "must be a float type if values are changed",
+                "must be a float type if values become fractions",
                 self.dtype,
-                'Leave out `scale="standardize"`, `mean=`, `std=`, `missing="mean"` and noise, '
-                'or `dtype="float32"`.',
+                f'Give `dtype="float32"`, or leave out {" and ".join(changes)}.',
             )
+
+    def _changes(self) -> list[str]:
+        """Returns the arguments that turn whole numbers into fractions."""
+        noise = self.augmentation is not None and self.augmentation.noise
+        arguments = {
+            '`scale="standardize"`': self.scale == "standardize",
+            "`mean=`": self.mean,
+            "`std=`": self.std,
+            f'`missing="{self.missing}"`': self.missing in FITTED,
+            "the noise of `augment=`": noise,
+        }
+        return [text for text, is_given in arguments.items() if is_given]
 
     @property
     def scale_left(self) -> str:
@@ -92,41 +102,20 @@ class Preprocessing:
     def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
         """Fits fill values, mean and standard deviation to samples, along the last axis.
 
+        Mean and standard deviation are those after missing values are replaced.
+
         Args:
             samples: yields all samples, each time it is called.
         """
-        if self.missing == "median":
-            medians = _medians(self.resized(x) for x in samples())
-            return replace(self, fill=medians)._with_statistics(samples)
-        return self._with_statistics(samples)
-
-    def _with_statistics(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
-        """Returns the steps with the means, and standard deviations, that they need."""
-        # Numbers of values, their means, and the sums of squared differences from these.
-        count: Any = 0
-        mean: Any = 0.0
-        spread: Any = 0.0
-        for sample in samples():
-            filled = self._fill(sample) if self.missing == "median" else sample
-            x = self.resized(filled).astype(np.float64)
-            x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
-            # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
-            is_valid = _is_stored(x)
-            x = np.where(is_valid, x, 0)
-            n = is_valid.sum(axis=0)
-            mean_of_sample = np.divide(x.sum(axis=0), n, where=n > 0, out=np.zeros(len(n)))
-            spread_of_sample = np.where(is_valid, (x - mean_of_sample) ** 2, 0).sum(axis=0)
-            both = np.maximum(count + n, 1)
-            spread = spread + spread_of_sample + (mean_of_sample - mean) ** 2 * count * n / both
-            mean = mean + (mean_of_sample - mean) * n / both
-            count = count + n
-        std = np.sqrt(spread / np.maximum(count, 1))
-        std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0
-        means = tuple(float(m) for m in np.atleast_1d(mean))
-        result = replace(self, fill=means) if self.missing == "mean" else self
+        steps = self
+        if self.missing in FITTED:
+            values = (self.resized(x) for x in samples())
+            fill = _medians(values) if self.missing == "median" else _statistics(values)[0]
+            steps = replace(self, fill=fill)
         if self.scale != "standardize":
-            return result
-        return replace(result, mean=means, std=tuple(float(s) for s in np.atleast_1d(std)))
+            return steps
+        mean, std = _statistics(self.resized(steps._fill(x)) for x in samples())
+        return replace(steps, mean=mean, std=std)
 
     def apply(
         self, x: Array, random: np.random.Generator | None = None, boxes: Array | None = None
@@ -240,6 +229,33 @@ class Preprocessing:
 def _is_stored(x: Array) -> Array:
     """Tells which values are neither missing nor so large that their sample is refused."""
     return np.abs(x) <= np.finfo(np.float32).max
+
+
+def _statistics(samples: Iterable[Array]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns mean and standard deviation of each feature; 0 and 1 for one without values.
+
+    The standard deviation of a constant feature counts as 1, so that the feature becomes 0.
+    """
+    # Numbers of values, their means, and the sums of squared differences from these.
+    count: Any = 0
+    mean: Any = 0.0
+    spread: Any = 0.0
+    for sample in samples:
+        x = np.asarray(sample, np.float64)
+        x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+        # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
+        is_valid = _is_stored(x)
+        x = np.where(is_valid, x, 0)
+        n = is_valid.sum(axis=0)
+        mean_of_sample = np.divide(x.sum(axis=0), n, where=n > 0, out=np.zeros(len(n)))
+        spread_of_sample = np.where(is_valid, (x - mean_of_sample) ** 2, 0).sum(axis=0)
+        both = np.maximum(count + n, 1)
+        spread = spread + spread_of_sample + (mean_of_sample - mean) ** 2 * count * n / both
+        mean = mean + (mean_of_sample - mean) * n / both
+        count = count + n
+    std = np.sqrt(spread / np.maximum(count, 1))
+    std = np.where(std > 0, std, 1.0)
+    return tuple(np.atleast_1d(mean).tolist()), tuple(np.atleast_1d(std).tolist())
 
 
 def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
