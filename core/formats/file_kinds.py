@@ -225,10 +225,10 @@ def folder_kind(path: str) -> FileKind | None:
         return FileKind("a TensorFlow SavedModel", _FROM_SAVED)
     if "Manifest.json" in names and "Data" in names:
         return FileKind("a Core ML package", _CONVERTED)
-    models = [name for name in names if name.endswith((".tflite", ".circle"))]
+    models = [name for name in names if name.endswith((".tflite", ".circle", ".onnx"))]
     if models:
         return FileKind(f"a folder with {listed(models)}", "Give one file.")
-    others = [name for name in names if name.endswith((".safetensors", ".gguf", ".onnx"))]
+    others = [name for name in names if name.endswith((".safetensors", ".gguf"))]
     return FileKind(f"a folder with {listed(others)}", _CONVERTED) if others else None
 
 

@@ -61,11 +61,13 @@ def parse_model(
         kind = other_kind(data)
         if kind is not None:
             raise ModelError(
-                f"{name}: must be a .circle or .tflite model, but is {kind.instead_of_model(name)}"
+                f"{name}: must be a .tflite, .circle or .onnx model, but is "
+                f"{kind.instead_of_model(name)}"
             )
         raise ModelError(
-            f"{name}: must be a .circle or .tflite model, but is none: bytes 4 to 7 must be "
-            f"{' or '.join(i.decode() for i in FORMATS)}, but got {identifier!r}."
+            f"{name}: must be a .tflite, .circle or .onnx model, but is none: bytes 4 to 7 of "
+            f".tflite and .circle must be {' or '.join(i.decode() for i in FORMATS)}, but got "
+            f"{identifier!r}."
         )
     root = source.root()
     spans = tuple(_span(t, source) for t in root.tables(ModelSlot.BUFFERS, "buffer"))

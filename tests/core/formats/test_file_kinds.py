@@ -121,7 +121,9 @@ def test_a_model_of_another_kind_is_named(tmp_path: Path, name: str) -> None:
     data, kind, step = KINDS[name]
     path = tmp_path / "model.tflite"  # the content counts, not the name
     path.write_bytes(data)
-    with pytest.raises(odt.ModelError, match=f"or .tflite model, but is {kind}") as e:
+    with pytest.raises(
+        odt.ModelError, match=f"must be a .tflite, .circle or .onnx model, but is {kind}"
+    ) as e:
         odt.load_model(path)
     assert step in str(e.value)
     assert "\n" not in str(e.value)
@@ -140,6 +142,7 @@ def test_folders_of_other_kinds_are_named(tmp_path: Path) -> None:
         ("saved", ["saved_model.pb"], "a TensorFlow SavedModel. Convert it"),
         ("a.mlpackage", ["Manifest.json", "Data"], "a Core ML package"),
         ("models", ["a.tflite"], r"a folder with a.tflite. Give one file"),
+        ("onnx", ["a.onnx", "config.json"], r"a folder with a.onnx. Give one file"),
         ("hub", ["model.safetensors"], "a folder with model.safetensors"),
         ("empty", [], "a folder without metadata"),
     ):

@@ -343,7 +343,7 @@ def test_each_rule_of_a_model() -> None:
 
 def test_bytes_that_are_no_model() -> None:
     data = small().build(3)
-    refused(b"", "bytes 4 to 7 must be TFL3 or CIR0")
+    refused(b"", ".onnx model, but is none: bytes 4 to 7 of .tflite and .circle must be TFL3 or")
     refused(data[:4] + b"ONNX" + data[8:], r"must be TFL3 or CIR0, but got b'ONNX'")
     refused(data[:7], "must be TFL3 or CIR0")
     for at in range(8, 400):
