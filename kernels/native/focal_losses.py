@@ -29,12 +29,12 @@ def _workspace(*like_x: str, smooths: bool = True) -> Callable[[Any, Specs], Spe
 
 
 def _total(
-    loss: Array, sums: Array, scale: Array, factors: tuple[Array, ...], factor: float
+    loss: Array, sums: Array, scale: Array, factors: tuple[Array, Array], factor: float
 ) -> list[Loop]:
-    """Returns the calls of loss = factor · Σ scale · product of one or two factors."""
+    """Returns the calls of loss = factor · Σ scale · product of both factors."""
     runs = [a.reshape(scale.size, -1, copy=False) for a in factors]
     part = sums[: scale.size]
-    summed = call("multiply" if len(runs) > 1 else "scale", part[:, np.newaxis], runs)
+    summed = call("multiply", part[:, np.newaxis], runs)
     return [summed, call("multiply", loss, (part, scale), factor)]
 
 

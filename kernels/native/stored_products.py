@@ -33,7 +33,7 @@ EVERY = slice(None)
 
 
 def can_pack(attrs: Attrs, w: TensorSpec) -> bool:
-    """Whether `packing` supports a weight: whole vectors of units, whole segments of their values.
+    """Whether `product` supports a weight: whole vectors of units, whole segments of their values.
 
     Args:
         attrs: its decoder and shape.

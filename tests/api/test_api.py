@@ -220,7 +220,9 @@ def test_early_stopping_restores_the_best_weights() -> None:
     with trainer() as trained:
         history = trained.fit(X, Y, epochs=9, callbacks=[stop])
         assert len(history.epoch) == 2  # the loss falls, which counts as worse here
-        assert stop.best_epoch == 0
+        assert (stop.best_epoch, stop.stopped_epoch) == (0, 1)
+        trained.fit(X, Y, callbacks=[stop])
+        assert (stop.best_epoch, stop.stopped_epoch) == (0, 0)  # of the second run
 
 
 def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:

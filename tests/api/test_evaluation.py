@@ -150,6 +150,19 @@ def test_constants_that_are_not_finite_are_compared_value_by_value(tmp_path: Pat
     assert change.relative == pytest.approx(2 / np.hypot(4, 1))
 
 
+def test_a_difference_that_is_no_number_is_the_largest(tmp_path: Path) -> None:
+    """It stays the largest in later batches, so that `odt verify` fails."""
+    paths = tmp_path / "a.circle", tmp_path / "b.circle"
+    for path, operator in zip(paths, ("RELU", "SQRT"), strict=True):
+        built = ModelBuilder("circle")
+        built.write(path, built.add_operator(operator, [built.add_input((1, 2))], (1, 2)))
+    x = np.array([[4, 1], [-1, 1], [1, 1], [0, 9]], np.float32)
+    (agreement,) = odt.compare_outputs(*paths, x, batch_size=1)
+    assert np.isnan(agreement.largest)
+    assert np.isnan(agreement.relative)
+    assert agreement.sample == 1
+
+
 def test_a_comparison_is_that_of_the_command(files: dict[str, Path], tmp_path: Path) -> None:
     with odt.Trainer(RESNET, learning_rate=1e-3, batch_size=7) as trainer:
         trainer.fit(X, Y)

@@ -15,7 +15,7 @@ from odt.core.model.graph import ABSENT, Node
 
 DECODER = "decoder: anchors, grid or factors behind the last weights"
 SQUASHING = ("LOGISTIC", "TANH", "SOFTMAX", "EXP", "RELU_0_TO_1", "RELU_N1_TO_1")
-KEEPING = (*VIEWS, *JOINS, "SQUARE", "NEG", "EXP", "CONCATENATION")
+KEEPING = (*VIEWS, *JOINS, "SQUARE", "NEG", "EXP")
 MIN_STEPS = 3  # steps between numbers in order
 EQUAL = 1e-2  # relative difference of steps that are equal, since files may hold float16
 EXACT = 1 + 1e-3  # integers differ by one at most if rounding alone makes steps differ

@@ -183,7 +183,7 @@ class Agreement(Printed):
     """Agreement of one output of two models on the same samples.
 
     Attributes:
-        largest: largest absolute difference of a value.
+        largest: largest absolute difference of a value; NaN if one of them is NaN.
         span: largest minus smallest value of the first model's output.
         sample: number of the sample with the largest difference.
         top: fraction of samples whose largest value is at the same position; None for an output
@@ -290,8 +290,10 @@ class _AgreementTotals:
         rows, others = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
         differences = np.abs(rows - others).max(axis=1)
         worst = int(np.argmax(differences))  # the first NaN, if there is one
-        if not differences[worst] <= self._largest:
-            self._largest = float(differences[worst])
+        difference = float(differences[worst])
+        # NaN is above all numbers.
+        if difference > self._largest or math.isnan(difference) > math.isnan(self._largest):
+            self._largest = difference
             self._sample = first + worst
         self._least = min(self._least, float(rows.min()))
         self._most = max(self._most, float(rows.max()))

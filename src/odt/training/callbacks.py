@@ -170,6 +170,10 @@ class EarlyStopping(Callback):
         mode: min, max, or auto: min for losses, errors and perplexity, else max.
         restore_best_weights: whether the weights of the best epoch are restored at the end.
 
+    Attributes:
+        stopped_epoch: number of the epoch after which training ended early; 0 if it did not.
+        best_epoch: number of the best epoch.
+
     Raises:
         OptionError: if an argument is invalid.
     """
@@ -192,7 +196,8 @@ class EarlyStopping(Callback):
         self.best_epoch = 0
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Resets the best value and the count of epochs without an improvement."""
+        """Resets the best value and the numbers of epochs."""
+        self.stopped_epoch = self.best_epoch = 0
         self._monitor.best = None
         self._waited = 0
         self._weights: dict[str, Any] = {}
