@@ -314,7 +314,8 @@ def is_alpha(value: object) -> TypeGuard[float]:
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yields the weights that can be adapted, with (O, I); no other operator reads them.
 
-    Sparse constants are left out: adapters would add values that their files cannot store.
+    All layers read W in the same orientation, for which A and B are made. Sparse constants are left
+    out: adapters would add values that their files cannot store.
     """
     readers: dict[int, list[Node]] = {}
     for node in graph.nodes:
@@ -324,7 +325,8 @@ def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
         if i != ABSENT and graph.tensors[i].places is not None:
             continue
         sizes = {_sizes(graph, node) if _weight(node) == i else None for node in nodes}
-        if len(sizes) == 1 and (size := sizes.pop()) is not None:
+        orientations = {_reads_transposed(node) for node in nodes}
+        if len(sizes) == len(orientations) == 1 and (size := sizes.pop()) is not None:
             yield i, size
 
 
@@ -412,9 +414,13 @@ def _is_read_by(graph: Graph, i: int, op: str) -> bool:
 
 
 def _is_transposed(graph: Graph, i: int) -> bool:
-    """Whether W is (I, O): an operand of BATCH_MATMUL without adj_y."""
-    nodes = [n for n in graph.nodes if _weight(n) == i]
-    return any(n.op == "BATCH_MATMUL" and not n.options.get("adj_y") for n in nodes)
+    """Whether W is (I, O)."""
+    return any(_reads_transposed(n) for n in graph.nodes if _weight(n) == i)
+
+
+def _reads_transposed(node: Node) -> bool:
+    """Whether a node reads W as (I, O): BATCH_MATMUL without adj_y."""
+    return node.op == "BATCH_MATMUL" and not node.options.get("adj_y")
 
 
 def _matches(graph: Graph, i: int, op: str, pattern: str) -> bool:

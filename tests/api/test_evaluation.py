@@ -64,6 +64,9 @@ def test_the_losses_of_samples_are_those_of_the_formula(files: dict[str, Path]) 
     np.testing.assert_allclose(found.results.losses, losses_of(outputs), rtol=1e-5)
     assert found.loss == pytest.approx(losses_of(outputs).mean(), rel=1e-5)
     assert odt.evaluate(RESNET, X, Y).results is None
+    batches = losses_of(outputs)[:4].sum(), losses_of(outputs)[4:].sum()
+    total = odt.evaluate(RESNET, X, Y, reduction="sum", batch_size=4)
+    assert total.loss == pytest.approx(np.mean(batches), rel=1e-5)
     table = files["--load-input"].with_name("s.csv")
     words = [word for option in files.items() for word in option][:4]
     printed("eval", RESNET, *words, "--per-sample", table)

@@ -226,8 +226,8 @@ def sample_losses(trainer: Trainer, x: Any, y: Any = None, sample_weight: Any = 
         sample_weight: weights of the samples' losses, as in `Trainer.fit`.
 
     Returns:
-        Losses (N,), float64; their mean is the loss of `Trainer.evaluate`, or their sum with the
-        reduction "sum".
+        Losses (N,), float64. Their mean is the loss of `Trainer.evaluate`; with the reduction
+        "sum", this is the mean over the batches of the sums of their losses.
 
     Raises:
         OptionError: if `trainer` is not a Trainer.

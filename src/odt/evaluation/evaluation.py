@@ -47,8 +47,8 @@ class Evaluation:
     """Loss and metrics of a model over samples.
 
     Attributes:
-        loss: mean loss of the samples, or the sum of their losses with the reduction "sum". Weights
-            of samples are applied.
+        loss: mean loss of the samples; with the reduction "sum", the mean over the batches of the
+            sums of their losses. Weights of samples are applied.
         metrics: metrics by the names that were given.
         classes: figures of each class; None if the targets are not classes.
         results: loss, target and prediction of each sample; None unless `per_sample` was given.

@@ -88,6 +88,18 @@ def test_a_dense_layer_computes_the_formula(tmp_path: Path) -> None:
         np.testing.assert_allclose(trainer.predict(x), x @ (w + 7 / 2 * b @ a).T, rtol=1e-5)
 
 
+def test_a_weight_that_is_read_in_two_orientations_gets_no_adapter(tmp_path: Path) -> None:
+    """No product B A is right for both layers; that of one would be merged into the weight."""
+    model = ModelBuilder("tflite", seed=3)
+    tied = model.add_weight((4, 4), 4, "tied")
+    y = model.add_operator("BATCH_MATMUL", (model.add_input((1, 3, 4)), tied), (1, 3, 4))
+    y = model.add_operator("BATCH_MATMUL", (y, tied), (1, 3, 4), adj_y=True)
+    y = model.add_operator("BATCH_MATMUL", (y, model.add_weight((4, 4), 4, "last")), (1, 3, 4))
+    model.write(tmp_path / "m.tflite", y)
+    with odt.Trainer(odt.lora(tmp_path / "m.tflite", 2), loss="mse") as trainer:
+        assert {*trainer.weights} == {"last/lora_a", "last/lora_b"}
+
+
 def test_merged_weights_compute_what_adapters_do(tmp_path: Path) -> None:
     base, x = network(tmp_path / "m.tflite"), samples(20, 4, 4, 6)
     y = np.eye(3, dtype=np.float32)[np.arange(20) % 3]
