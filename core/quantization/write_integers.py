@@ -70,7 +70,10 @@ class IntegerModel:
                 self._add_integer(chosen[k], operator)
             else:
                 self._add_real(operator)
-        ends = {i: self._output(i, outputs) for i in self.graph.outputs}
+        ends = {i: self._output(i, outputs) for i in dict.fromkeys(self.graph.outputs)}
+        for i, end in ends.items():
+            if end != i:
+                self._move_name(i, end)
         self.table["operators"] = self.operators
         self.table["outputs"] = [ends[i] for i in self.graph.outputs]
         for signature in self.tables.get("signature_defs", ()):
@@ -100,14 +103,20 @@ class IntegerModel:
         integers = self._integer(i)
         if dtype == self._dtype:
             return integers
-        name = self.tensors[integers].get("name", b"")
         result = self._copy(i, "", dtype, None)
         if dtype == "uint8":
             self._set_unsigned(result, self.activations[i])
-        if integers == i:  # the name is that of the output
-            self.tensors[integers]["name"] = _with_suffix(name, self._dtype)
         self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, result)
         return result
+
+    def _move_name(self, i: int, end: int) -> None:
+        """Gives the tensor that replaces output i its name; an input of the model keeps it too."""
+        tensor = self.tensors[i]
+        self.tensors[end]["name"] = name = tensor.get("name", b"")
+        if i not in self.graph.inputs:
+            tensor["name"] = _with_suffix(
+                name, self._dtype if self.integers.get(i) == i else "float32"
+            )
 
     def _add_real(self, operator: dict[str, Any]) -> None:
         """Adds an operator that computes real numbers."""

@@ -164,6 +164,46 @@ def test_operators_of_real_numbers_stand_between_conversions(scheme: str, tmp_pa
     assert bytes(model.buffer(model.metadata["kept"])) == b"as it is"
 
 
+@pytest.mark.parametrize("types", [("int8", "float32"), ("float32", "int8"), ("uint8", "uint8")])
+def test_outputs_keep_names_and_order(types: tuple[str, str], tmp_path: Path) -> None:
+    """Outputs may be read by integers or reals, be listed twice or be the input."""
+    model = ModelBuilder("tflite", seed=4)
+    x = model.add_input((1, 6), name="x")
+    y = model.add_dense(x, 6)
+    z = model.add_dense(y, 6)
+    model.add_operator("SIN", (z,), (1, 6))
+    outputs = {"z": z, "y": y, "x": x}
+    for name, tensor in outputs.items():
+        model.graph.tensors[tensor].name = name
+    model.add_signature("serve", {"x": x}, outputs)
+    model.write(tmp_path / "m.tflite", *outputs.values(), z)
+    samples = np.random.default_rng(3).normal(size=(30, 6)).astype(np.float32)
+    options = ("--input-type", types[0], "--output-type", types[1])
+    found, _ = quantized(tmp_path / "m.tflite", tmp_path, samples, *options)
+    files = [Interpreter(str(tmp_path / "m.tflite")), Interpreter(found.path)]
+    made = []
+    for file in files:
+        file.allocate_tensors()
+        given = file.get_input_details()[0]
+        (scale, zero), values = given["quantization"], samples[:1]
+        if scale:
+            limits = np.iinfo(given["dtype"])
+            values = np.clip(np.rint(values / scale) + zero, limits.min, limits.max)
+        file.set_tensor(given["index"], values.astype(given["dtype"]))
+        file.invoke()
+        details = file.get_output_details()
+        assert [d["name"] for d in details] == ["z", "y", "x", "z"]
+        reals = []
+        for d in details:
+            scale, zero = d["quantization"]
+            y = file.get_tensor(d["index"]).astype(np.float32)
+            reals.append((y - zero) * scale if scale else y)
+        made.append(reals)
+        assert file.get_signature_list()["serve"]["outputs"] == ["x", "y", "z"]
+    for wanted, got in zip(*made, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=0.05 * np.abs(wanted).max())
+
+
 def test_a_layer_may_have_no_bias(tmp_path: Path) -> None:
     model = ModelBuilder("tflite", seed=4)
     x = model.add_input((1, 6))
