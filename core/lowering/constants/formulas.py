@@ -1,12 +1,13 @@
-"""Constants of formulas at one operator: scalars, epsilons, masks, tables of sinusoids."""
+"""Constants of formulas at one operator: scalars, epsilons, masks, scales, tables of sinusoids."""
 
 import re
 from collections.abc import Collection, Iterator
 from fnmatch import translate
+from math import isclose
 
 from odt.core.lowering.constants.front_ends import tolerance_of
 from odt.core.lowering.constants.signals import is_mask, is_sinusoidal
-from odt.core.lowering.constants.view import View
+from odt.core.lowering.constants.view import SCALES, View
 from odt.core.model.graph import ABSENT, Node
 from odt.kernels.rows.opdef import Array
 
@@ -16,6 +17,7 @@ BUFFER = "marked by the converter as no parameter"
 NORMALIZATION = "statistics of the data"
 MASK = "mask of an attention"
 ZEROS_AND_ONES = "mask of zeros and ones"
+ATTENTION_SCALE = "scale of an attention's scores"
 FILL = "value that replaces others"
 SINUSOIDS = "table of sinusoids"
 
@@ -27,6 +29,8 @@ NORMALIZATION_NAMES = "normalization/"  # beginning of those of the layers that 
 MASKING = ("ADD", "SUB")
 READING = ("ADD", "SUB", "MUL", "GATHER", "CONCATENATION")
 REPLACING = ("SELECT", "SELECT_V2", "WHERE", "MAXIMUM", "MINIMUM")
+POWERS = (0.5, 0.25, -0.25, -0.5)  # of the size of a key: factors of scores or of both operands
+ROUNDED = 1e-3  # relative error of a scale that is stored as float16
 HIDING = 1e3  # the softmax of a score that is smaller by so much is 0
 
 
@@ -71,6 +75,36 @@ def _hides(values: Array) -> bool:
     hides = values != 0
     value = values.flat[hides.argmax()]
     return bool(abs(value) >= HIDING and not hides.all() and (values[hides] == value).all())
+
+
+def attention_scales(view: View) -> Iterator[tuple[int, str]]:
+    """Yields factors of one value that scale the scores of an attention by the size of its keys.
+
+    Exporters of PyTorch write such a factor as a constant with an axis. With keys of size d, it is
+    d^-½ for scores, or d^-¼ for queries and keys.
+    """
+    for node, i in _uses(view, SCALES):
+        value = view.uniform(i) if view.is_weight(i) and view.tensors[i].spec.size == 1 else None
+        if value is not None and any(
+            isclose(value, size**power, rel_tol=ROUNDED)
+            for size in _key_sizes(view, node)
+            for power in POWERS
+        ):
+            yield i, ATTENTION_SCALE
+
+
+def _key_sizes(view: View, node: Node) -> Iterator[int]:
+    """Yields the sizes of keys, if a node scales scores, queries or keys."""
+    operand = view.operand(node)
+    if operand is None:
+        return
+    products = [*view.users(node.outputs[0]), view.makers.get(view.behind(operand[0]))]
+    for product in products:
+        if product is not None and product.op == "BATCH_MATMUL":
+            queries, keys = product.inputs
+            if view.layer(product) is None and view.dependent.issuperset((queries, keys)):
+                axis = -2 if product.options.get("adj_x") else -1
+                yield view.tensors[queries].spec.shape[axis]
 
 
 def sinusoids(view: View) -> Iterator[tuple[int, str]]:

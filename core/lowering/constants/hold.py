@@ -9,7 +9,12 @@ from dataclasses import replace
 
 from odt.core.lowering.constants.added_biases import added_biases
 from odt.core.lowering.constants.decoders import decoders
-from odt.core.lowering.constants.formulas import masks, scalars_and_names, sinusoids
+from odt.core.lowering.constants.formulas import (
+    attention_scales,
+    masks,
+    scalars_and_names,
+    sinusoids,
+)
 from odt.core.lowering.constants.front_ends import front_end, spectra
 from odt.core.lowering.constants.states import zeros_as_data
 from odt.core.lowering.constants.view import View
@@ -19,6 +24,7 @@ from odt.core.model.graph import Graph
 RULES: tuple[Callable[[View], Iterator[tuple[int, str]]], ...] = (
     scalars_and_names,
     masks,
+    attention_scales,
     zeros_as_data,
     sinusoids,
     spectra,

@@ -407,6 +407,24 @@ def fill() -> Built:
     return net, net.add("SELECT_V2", (condition, hidden, y), (1, U)), weights
 
 
+def attention(power: float, of_scores: bool = False) -> Built:
+    """Scores of queries and keys of U units, with a factor of one value that has an axis."""
+    net = Net()
+    x = net.input(1, T, F)
+    (q, w), (k, more) = (product(net, x, U) for _ in range(2))
+    factor = net.constant([U**power])
+    operands = (q, k) if of_scores else [net.add("MUL", (a, factor), (1, T, U)) for a in (q, k)]
+    y = net.add("BATCH_MATMUL", tuple(operands), (1, T, T), adj_y=True)
+    if of_scores:
+        y = net.add("DIV" if power > 0 else "MUL", (y, factor), (1, T, T))
+    is_learned = power not in (0.5, -0.25, -0.5)
+    return (
+        net,
+        net.add("SOFTMAX", (y,), (1, T, T)),
+        {*w, *more} | ({factor} if is_learned else set()),
+    )
+
+
 NETWORKS: dict[str, Make] = {
     "first state of an RNN": lambda: unrolled("rnn", np.zeros((1, U))),
     "first state of an LSTM": lambda: unrolled("lstm", np.zeros((1, U))),
@@ -451,6 +469,10 @@ NETWORKS: dict[str, Make] = {
     "norm behind TANH": norm_behind_tanh,
     "pruned matrix": pruned,
     "value that replaces others": fill,
+    "scale of queries and keys": lambda: attention(-0.25),
+    "scale of scores": lambda: attention(-0.5, of_scores=True),
+    "divisor of scores": lambda: attention(0.5, of_scores=True),
+    "temperature of scores": lambda: attention(0.4, of_scores=True),
 }
 
 
