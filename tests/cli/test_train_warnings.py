@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from support.paths import MLP_SM, MODELS
 
+import odt
 from odt.cli.main import main
 from odt.cli.output.spelling import spell
 from odt.core.data.columns import open_columns
@@ -54,6 +55,16 @@ def test_training_without_an_export_warns(tmp_path: Path) -> None:
 def test_training_without_trainable_weights_warns(words: tuple[object, ...]) -> None:
     """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
     assert notes(*words).startswith("Warning: nothing trains: the selected operators have")
+
+
+def test_training_a_model_without_weights_warns(tmp_path: Path) -> None:
+    """All operators are selected already, so the warning does not ask for more of them."""
+    softmax, values = tmp_path / "softmax.circle", tmp_path / "one_hot.npy"
+    odt.cut(MLP_SM / "model.circle", after=6).save(softmax)
+    np.save(values, np.eye(10, dtype=np.float32))
+    words = "train", softmax, "--load-input", values, "--load-expected", values
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert "no operator that training computes has weights; odt inspect" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,10 @@ def warnings_before_training(
         epochs: number of the last epoch.
     """
     if not trainer.parameters.trained:
-        yield (
-            "Warning: nothing trains: the selected operators have no weights. Give `last=-1`, or "
-            "more operators; `Model.summary()` lists them."
-        )
+        cause = "no operator that training computes has weights"
+        if trainer.info.trainable_ops is not None:
+            cause = "the selected operators have no weights. Give `last=-1`, or more operators"
+        yield f"Warning: nothing trains: {cause}; `Model.summary()` lists the operators."
     if first > epochs > 0:
         done = first - 1
         yield (
