@@ -34,8 +34,8 @@ inputs. dx is the gradient of the loss with respect to x, and dy the gradient wi
 Some operators need further explanation:
 
 - A fused activation becomes a separate operator in training, except in recurrent operators.
-  Exported files keep it fused. The exception is TANH, because LiteRT silently leaves a fused TANH
-  out of ADD, DIV, CONV_2D and MAX_POOL_2D.
+  Exported files keep it fused. The exception is TANH, which an export stores as an operator of its
+  own, because LiteRT silently leaves a fused TANH out of ADD, DIV, CONV_2D and MAX_POOL_2D.
 - The state of recurrent operators (h and c) is zero before each run, both in training and in
   inference. LiteRT, in contrast, keeps the state until the variables are reset.
 - The weights of LSTM have two letters. The first is w for a weight, r for a recurrent weight, p for
