@@ -318,6 +318,9 @@ def test_other_data_and_models_are_refused(model: Path, tmp_path: Path) -> None:
         Path(f"{many[1]}.json").unlink()
         with pytest.raises(DataError, match="have the record that odt gen-datafile"):
             trainer.fit(*many)
+    new = odt.NewData(str(tmp_path), f"{many[0]}.json")
+    with pytest.raises(DataError, match="must be data files with boxes to evaluate a detector"):
+        odt.evaluate(model, new, task="boxes")
     b = ModelBuilder("tflite")
     path = tmp_path / "dense.tflite"
     b.write(path, b.add_dense(b.add_input((1, 4)), 2))

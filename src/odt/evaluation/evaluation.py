@@ -218,6 +218,11 @@ class ModelEvaluator(Closing):
         specs = self._evaluator.runtime
         opened: OpenedData | None = None
         if isinstance(x, NewData):
+            if self._detection is not None:
+                raise DataError(
+                    f"{x.source}: must be data files with boxes to evaluate a detector on boxes, "
+                    "but is new data. Make them with odt gen-datafile."
+                )
             record = x.record_for(self._file)
             recorded_names = record.classes
             opened = open_labeled(x.source, record, specs, show)
@@ -226,11 +231,6 @@ class ModelEvaluator(Closing):
             stored = read_record(self._file)
             recorded_names = stored.classes if stored else ()
             data = self.open(x, y)
-        if isinstance(x, NewData) and self._detection is not None:
-            raise DataError(
-                f"{x.source}: must be data files with boxes to evaluate a detector on boxes, but "
-                "is new data. Make them with odt gen-datafile."
-            )
         if not data.targets:
             raise DataError("y: must be given to evaluate, but got None.")
         if sample_weight is not None:
