@@ -43,7 +43,8 @@ def _channel_constant(lowered: LoweredGraph, node: Node, channels: int) -> int |
     """Returns the constant by which a node only scales or only shifts each channel."""
     if node.op not in (*SCALES, *SHIFTS):
         return None
-    for i in node.inputs:
+    # The quotient of a constant and the channels is no scaling.
+    for i in node.inputs[1:] if node.op == "DIV" else node.inputs:
         tensor = lowered.tensors[i]
         if tensor.data is not None and tensor.spec.dtype.kind == "f":
             one_axis = tensor.spec.size == max(tensor.spec.shape, default=1)

@@ -32,6 +32,15 @@ def test_scale_and_shift_are_found(scale: str, shift: str) -> None:
     assert norm_constants(lower(graph, 1)) == constants
 
 
+def test_shifts_before_the_scale_are_found() -> None:
+    """The first subtracts a mean; the one behind an activation is a bias."""
+    net = Net()
+    a, b, bias = net.weight(4), net.weight(4), net.weight(4)
+    y = net.add("SUB", (net.dense(net.input(1, 5), 4), a), (1, 4))
+    y = net.add("MUL", (y, b), (1, 4), fused_activation_function=RELU)
+    assert norm_constants(lower(net.graph(net.add("ADD", (y, bias), (1, 4))), 1)) == {a, b}
+
+
 def test_channels_first_is_found_behind_a_transpose() -> None:
     net = Net()
     x, filters = net.input(1, 5, 5, 2), net.weight(3, 1, 1, 2)
@@ -43,14 +52,15 @@ def test_channels_first_is_found_behind_a_transpose() -> None:
 
 
 def test_other_scales_are_not_batch_norms() -> None:
-    """A bias, a factor for the whole, one behind an activation, a product of activations."""
+    """A bias, factors of all or behind an activation, a quotient, a product of activations."""
     net = Net()
     x = net.input(1, 5)
     first = net.dense(x, 4)
     bias = net.add("ADD", (first, net.weight(4)), (1, 4), fused_activation_function=RELU)
     scaled = net.add("MUL", (bias, net.weight(4)), (1, 4))
     second = net.add("MUL", (net.dense(scaled, 4), net.constant([2.0])), (1, 4))
-    both = net.add("MUL", (net.dense(second, 4), scaled), (1, 4))
+    third = net.add("DIV", (net.weight(4), net.dense(second, 4)), (1, 4))
+    both = net.add("MUL", (net.dense(third, 4), scaled), (1, 4))
     assert norm_constants(lower(net.graph(both), 1)) == set()
 
 
