@@ -158,7 +158,7 @@ class DataSet:
             if not labels.size:
                 continue
             if first is None:
-                first = labels[0].item()
+                first = int(labels[0])
             if (labels != first).any():  # np.unique would load numpy.ma
                 return None
         return first

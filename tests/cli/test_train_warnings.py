@@ -13,6 +13,7 @@ from odt.cli.main import main
 from odt.cli.output.spelling import spell
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
+from odt.core.export.model_builder import ModelBuilder
 from odt.core.formats.reader import read_model
 from odt.core.training.inference import Predictor
 from odt.training.fit_warnings import incomplete_batch
@@ -334,6 +335,19 @@ def test_training_samples_of_one_class_warn(
         np.save(tmp_path / "y.npy", y)
         text = notes("--load-expected", tmp_path / "y.npy", "--loss", loss, *split)
         assert ("all training samples are of class 7" in text) is not several
+
+
+def test_flags_of_one_class_warn(tmp_path: Path) -> None:
+    """Flags are real numbers, but a class is a whole one."""
+    model = ModelBuilder("tflite", seed=1)
+    logit = model.add_dense(model.add_input((1, 4)), 1)
+    model.write(tmp_path / "m.tflite", model.add_operator("LOGISTIC", [logit], (1, 1)))
+    x, y = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+    with (
+        odt.Trainer(tmp_path / "m.tflite", batch_size=4) as trainer,
+        pytest.warns(odt.OdtWarning, match="all training samples are of class 1, so"),
+    ):
+        trainer.fit(x, y)
 
 
 def test_pixels_for_a_model_of_scaled_inputs_warn(tmp_path: Path) -> None:
