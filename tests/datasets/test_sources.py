@@ -1,6 +1,7 @@
 """Sources of one's own: folders, archives, tables, arrays, sounds, functions, builders."""
 
 import gzip
+import io
 import sys
 import tarfile
 import types
@@ -30,6 +31,7 @@ from odt import Trainer
 from odt.core.model.record import Record
 from odt.datasets.arrays import ArrayOptions, open_arrays
 from odt.datasets.new_data import open_new
+from odt.datasets.picture_files import decode_picture
 from odt.datasets.sounds import Sound
 from odt.datasets.source_format import Opening
 from odt.errors import DataError
@@ -87,15 +89,37 @@ def test_workers_do_not_change_a_byte(tmp_path: Path) -> None:
 def test_pictures_of_any_mode_become_rgb_and_upright(tmp_path: Path) -> None:
     from PIL import Image
 
-    (tmp_path / "s/a").mkdir(parents=True)
+    folder = tmp_path / "s/a"
+    folder.mkdir(parents=True)
     for mode, value in (("L", 7), ("RGBA", (7, 7, 7, 9)), ("P", 7), ("LA", (7, 9)), ("1", 0)):
-        Image.new(mode, (6, 4), value).save(tmp_path / f"s/a/{mode}.png")
+        Image.new(mode, (6, 4), value).save(folder / f"{mode}.png")
     turned = Image.new("RGB", (4, 6), (7, 7, 7))
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera lay on its side
-    turned.save(tmp_path / "s/a/turned.jpg", exif=exif)
-    made("--source", tmp_path / "s", "--split", "train=1.0", *RAW, "-o", tmp_path / "o")
-    assert samples(tmp_path / "o/train.input.bin").shape == (6, 4, 6, 3)
+    turned.save(folder / "turned.jpg", exif=exif)
+    # 16 bits are rounded to 8: 257 · 7 ± 128 is 7; a PGM file scales its largest value to 65535.
+    wide = np.full((6, 4), 257 * 7 + 128, np.uint16)
+    wide[0, 0], wide[0, 1] = 65535, 257 * 7 - 128
+    Image.fromarray(wide).save(folder / "wide.png", exif=exif)
+    (folder / "wide.pgm").write_bytes(b"P5 6 4 4095\n" + bytes((0, 112)) * 24)  # 112 / 4095 · 255
+    said = made("--source", tmp_path / "s", "--split", "train=1.0", *RAW, "-o", tmp_path / "o")
+    assert "s: 2 of 8 files: rounded from 16 to 8 bits per channel." in said.stderr
+    x = samples(tmp_path / "o/train.input.bin")
+    assert x.shape == (8, 4, 6, 3)
+    white = x == 255
+    assert [int(sample.sum()) for sample in white] == [0] * 7 + [3]  # the corner of wide.png
+    assert white[-1, 0, 5].all(), "turned"
+    assert sorted({*x[~white].tolist()}) == [0, 7]
+    assert [int(sample.max()) for sample in x[:-1]] == [0, 7, 7, 0, 7, 7, 7]  # P has no palette
+
+
+def test_a_tiff_image_of_16_bits_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    from PIL import Image
+
+    picture = io.BytesIO()
+    Image.fromarray(np.full((6, 4), 300, np.uint16)).save(picture, "TIFF")
+    with pytest.raises(DataError, match=r"mode I;16\. Convert it, or give its"):
+        decode_picture(picture.getvalue())
 
 
 def test_groups_of_file_names_stay_together(tmp_path: Path) -> None:

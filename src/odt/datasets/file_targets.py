@@ -248,7 +248,10 @@ def _decode_mask(where: str, data: bytes) -> Array:
     with opened_picture(where, "must be a valid mask", data) as p:
         guard(where, len(data), p.width * p.height, most=MAX_FLAT)
         if p.mode not in ("1", "L", "P"):
-            raise ValueError(f"mode {p.mode}, neither gray nor a palette")
+            raise DataError(
+                f"{where}: must be a mask of at most 8 bits, gray or with a palette, but is in "
+                f"Pillow's mode {p.mode}. Convert it to a gray PNG."
+            )
         return np.asarray(p, np.uint8)[..., np.newaxis]
 
 

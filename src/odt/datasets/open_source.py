@@ -104,7 +104,7 @@ def format_of(path: Path, opening: Opening) -> str:
     if path.exists() and suffix not in SUFFIXES:
         raise DataError(
             f"{path}: must have a known extension ({' '.join(SUFFIXES)}), but has "
-            f"{suffix or 'none'}. Give `format=`."
+            f"{suffix or 'none'}. Rename it, or give `format=` to odt gen-datafile."
         )
     return SUFFIXES.get(suffix, "raw")
 

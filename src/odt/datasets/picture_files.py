@@ -21,30 +21,38 @@ MAX_FLAT = 1 << 27  # bytes of pixels that even a tiny file, such as one of one 
 ORIENTATION = 0x0112  # tag of EXIF
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 AVIF_BRANDS = (b"avif", b"avis")
+WIDE_GRAY = ("PNG", "PPM")  # formats of gray images in which 16 bits always mean 0 to 65535
 FIRST = Remark("of several pictures in the file, only the first is read")
+ROUNDED = Remark("rounded from 16 to 8 bits per channel")
 
 
 def decode_picture(data: bytes, resize: Resize | None = None) -> tuple[Array, tuple[Remark, ...]]:
     """Decodes an image to uint8 (H, W, 3), rotated by its EXIF orientation.
+
+    Gray PNG and PGM images of 16 bits are rounded to 8. Transparency is dropped.
 
     Args:
         data: bytes of the file.
         resize: resizing during decoding, which saves a copy; None for no resizing.
 
     Returns:
-        The image, and what was left out of it.
+        The image, and what was changed or left out.
 
     Raises:
-        DataError: if the file is damaged, too large, or has more than 8 bits per channel, or the
-            package that reads HEIC is missing.
+        DataError: if the file is damaged, too large, or of another format with more than 8 bits per
+            channel, or the package that reads HEIC is missing.
         MissingPackageError: if Pillow is not installed.
     """
     with opened_picture("", "must be a valid image", data) as p:
         guard("", len(data), 3 * p.width * p.height, most=MAX_FLAT)
-        several = p.format in SEVERAL and getattr(p, "is_animated", False)
+        remarks: list[Remark] = []
+        if p.format in SEVERAL and getattr(p, "is_animated", False):
+            remarks.append(FIRST)
+        if _is_wide(p):
+            remarks.append(ROUNDED)
         upright = _rgb(p)
         pixels = np.asarray(upright if resize is None else resize.apply_to_image(upright))
-    return pixels, (FIRST,) if several else ()
+    return pixels, tuple(remarks)
 
 
 @contextmanager
@@ -89,10 +97,23 @@ def _formats(data: bytes) -> tuple[str, ...]:
 def _rgb(picture: Any) -> Any:
     if picture.width * picture.height > MAX_PIXELS:
         raise ValueError(f"{picture.width}×{picture.height} pixels")
-    if picture.mode[0] in "IF":  # integers of 16 or 32 bits, and floats
-        raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")
+    is_wide = _is_wide(picture)
+    if is_wide and picture.format not in WIDE_GRAY:
+        raise DataError(
+            "must have 8 bits per channel, or be a gray PNG or PGM image of 16 bits, but is "
+            f"{picture.format} in Pillow's mode {picture.mode}. Convert it, or give its values as "
+            "an array in an .npz file."
+        )
     upright = _upright(picture)
+    if is_wide:
+        wide = np.asarray(upright).astype(np.uint32)
+        upright = pillow().fromarray(((wide * 255 + 32767) // 65535).astype(np.uint8))
     return upright if upright.mode == "RGB" else upright.convert("RGB")
+
+
+def _is_wide(picture: Any) -> bool:
+    """Whether pixels are single values of 16 or 32 bits: integers or floats."""
+    return bool(picture.mode[0] in "IF")
 
 
 def _upright(picture: Any) -> Any:
