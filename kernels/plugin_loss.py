@@ -22,6 +22,7 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
         value: (targets, outputs) → the loss of each sample (N,), or of each position (N, …).
         gradient: (targets, outputs) → the derivatives of these losses by the outputs.
     """
+    positions: dict[tuple[int, ...], int] = {}  # shape of a sample's outputs → number of its losses
 
     def forward(attrs: None, *, x: Array, t: Array, scale: Array, loss: Array) -> None:
         terms = np.array(value(t, x), x.dtype)
@@ -31,7 +32,8 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
         if terms.size % scale.size:
             rule = f"`{name}` must give a loss for each position to have weights of positions"
             raise OptionError("loss", rule, f"the shape {terms.shape}")
-        loss[0] = scaled_sum(terms, scale, terms.size // len(x))
+        positions[x.shape[1:]] = terms.size // len(x)
+        loss[0] = scaled_sum(terms, scale, positions[x.shape[1:]])
 
     def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
         result = np.asarray(gradient(t, x))
@@ -39,8 +41,8 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
             rule = f"the gradient of `{name}` must have the shape of the outputs, {x.shape}"
             raise OptionError("loss", rule, result.shape)
         np.copyto(dx, result)
-        positions = np.size(value(t, x)) // len(x)
-        scale_gradient(dx, scale, positions)
+        # The forward pass, which precedes, has counted them; the function may be expensive.
+        scale_gradient(dx, scale, positions[x.shape[1:]])
 
     reads = ("x", "t", "scale")
     op = OpDef(

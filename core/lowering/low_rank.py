@@ -194,6 +194,7 @@ def new_adapters(
             f"{target}, which matches none",
             hint,
         )
+    _check_rank(graph, rank, {i: min(sizes[i]) for i in matches})
     rng = np.random.default_rng(seed)
     members = []
     for i in matches:
@@ -202,6 +203,20 @@ def new_adapters(
         a = rng.uniform(-limit, limit, (rank, width)).astype(FLOAT32)
         members.append(Adapter(i, a, np.zeros((units, rank), FLOAT32)))
     return Adapters(model_hash(graph), float(alpha), tuple(members))
+
+
+def _check_rank(graph: Graph, rank: int, most: Mapping[int, int]) -> None:
+    """Raises OptionError for a rank that no adapted weight can have.
+
+    Args:
+        graph: the model's.
+        rank: r.
+        most: weight → its largest rank.
+    """
+    largest = max(most, key=lambda i: most[i])
+    if rank > most[largest]:
+        rule = f"must be at most {most[largest]}, the largest rank of {graph.label(largest)}"
+        raise OptionError("rank", rule, rank)
 
 
 def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:

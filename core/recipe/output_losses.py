@@ -112,8 +112,8 @@ def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]
 def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
     """Returns the losses of a graph all of whose operators are supported."""
     graph = graphs.graph
-    names = _by_output(graph, "output_losses", info.output_losses)
-    weights = _by_output(graph, "loss_weights", info.loss_weights)
+    names = by_output(graph, "output_losses", info.output_losses)
+    weights = by_output(graph, "loss_weights", info.loss_weights)
     moved = moved_outputs(graphs)
     losses = []
     for k, output in enumerate(graph.outputs):
@@ -147,7 +147,7 @@ def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:
     return spec if spec.shape else graphs.at_file_batch.tensors[output].spec
 
 
-def _by_output(graph: Graph, field: str, pairs: Iterable[tuple[str, T]]) -> dict[int, T]:
+def by_output(graph: Graph, field: str, pairs: Iterable[tuple[str, T]]) -> dict[int, T]:
     """Returns output position → the last value given for this output.
 
     Raises:

@@ -150,6 +150,11 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no selection": ({"trainable": "fc*"}, "`trainable=`: must be last(…)"),
     "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]
     "a schedule of a word": ({"schedule": "cosine"}, "`schedule=`: must be a Schedule"),
+    "a loss of another output": (
+        {"loss": {"nope": "huber"}},
+        "`loss=`: must be for one output, ",
+    ),
+    "losses that are all none": ({"loss": {0: None}}, "`loss=`: must give an output a loss, but"),
     "losses of no outputs": ({"output_losses": "abc"}, "`output_losses=`: must be a mapping or"),
     "a fraction alone": ({"sparse": 0.5}, "`sparse=`: must be a mapping or pairs, but got 0.5"),
     "a number as a pattern": ({"sparse": {5: 0.5}}, "`sparse=`: must be pairs of a name and a"),

@@ -81,6 +81,18 @@ def test_two_losses_of_one_class_are_two_losses() -> None:
     assert names[0] == names[2] != names[1]
 
 
+def test_the_value_of_a_batch_is_computed_once() -> None:
+    counts = []
+
+    class Counted(Squared):
+        def value(self, t: Any, y: Any) -> Any:
+            counts.append(len(y))
+            return super().value(t, y)
+
+    trained(Counted()).close()
+    assert sum(counts) == 5 * len(X), "in five epochs"
+
+
 @pytest.mark.parametrize(
     ("loss", "message"),
     [

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from odt.core.model.graph import Graph
 from odt.core.recipe.option_values import check_whole, words_of
+from odt.core.recipe.output_losses import by_output
 from odt.errors import OptionError
 from odt.text import parse_size
 
@@ -48,7 +50,7 @@ def are_several(loss: Any) -> bool:
 
 
 def losses_of(
-    several: Any, output_losses: Pairs[Any] | None, outputs: int
+    several: Any, output_losses: Pairs[Any] | None, graph: Graph
 ) -> list[tuple[str, Any]]:
     """Returns the losses of single outputs as pairs.
 
@@ -56,18 +58,23 @@ def losses_of(
         several: a mapping from outputs to losses, which gives other outputs none; or a list with a
             loss for each output.
         output_losses: the argument of that name, which must be None.
-        outputs: number of outputs of the model.
+        graph: graph with the outputs.
 
     Raises:
-        OptionError: if `output_losses` is given too, or the list has another length.
+        OptionError: if `output_losses` is given too, the list has another length, the graph has no
+            such output, or no output has a loss.
     """
+    outputs = len(graph.outputs)
     if output_losses is not None:
         raise OptionError("output_losses", "must be left out with losses by output", "both")
     if not isinstance(several, Mapping) and len(several) != outputs:
         rule = f"must have a loss for each of the {outputs} outputs, or None for none"
         raise OptionError("loss", rule, f"{len(several)} losses")
-    pairs = [(str(k), "none") for k in range(outputs)]
-    return pairs + [(str(k), v or "none") for k, v in pairs_of("loss", numbered(several))]
+    pairs = [(str(k), v or "none") for k, v in pairs_of("loss", numbered(several))]
+    losses = by_output(graph, "loss", pairs)
+    if all(loss == "none" for loss in losses.values()):
+        raise OptionError("loss", "must give an output a loss", several)
+    return [(str(k), losses.get(k, "none")) for k in range(outputs)]
 
 
 def name_of(value: object) -> Any:

@@ -62,8 +62,8 @@ def request_of(  # noqa: D417 - `odt.Trainer` describes the arguments
     if schedule is not None and not isinstance(schedule, Schedule):
         raise OptionError("schedule", "must be a Schedule, such as `odt.CosineDecay()`", schedule)
     if forms.are_several(loss):
-        outputs = len(lowered_of(model).graphs.graph.outputs)
-        loss, output_losses = None, forms.losses_of(loss, output_losses, outputs)
+        graph = lowered_of(model).graphs.graph
+        loss, output_losses = None, forms.losses_of(loss, output_losses, graph)
     options |= {
         "loss": loss,
         "output_losses": output_losses,

@@ -17,7 +17,7 @@ import odt
 from odt.cli.main import main
 from odt.core.export.adapter_file import read_adapters
 from odt.core.formats.reader import read_model
-from odt.core.lowering.low_rank import PAGES, adapt, model_hash, new_adapters, whole_hash
+from odt.core.lowering.low_rank import PAGES, adapt, adaptable, model_hash, new_adapters, whole_hash
 from odt.core.recipe.lowered_model import lower_model
 from odt.errors import DataError, ModelError, OptionError, UnsupportedError
 from odt.kernels.rows.opdef import Array
@@ -250,6 +250,15 @@ def test_ranks_and_factors_that_make_no_sense_are_refused(tmp_path: Path) -> Non
             new_adapters(graph, 2, alpha=alpha)
     with pytest.raises(OptionError, match=r"`rank=`: must be a whole number from 1 to"):
         new_adapters(graph, 0)
+    largest = max(adaptable(graph), key=lambda pair: min(pair[1]))
+    label, rank = graph.label(largest[0]), min(largest[1])
+    assert new_adapters(graph, rank).rank == rank
+    for value in (rank + 1, 2**31 - 1):  # which would also exceed any memory
+        with pytest.raises(OptionError) as raised:
+            new_adapters(graph, value)
+        assert str(raised.value) == (
+            f"`rank=`: must be at most {rank}, the largest rank of {label}, but got {value}"
+        )
 
 
 def test_training_takes_less_memory(tmp_path: Path) -> None:
