@@ -15,6 +15,7 @@ import odt
 from odt.core.export.model_builder import ModelBuilder
 from odt.kernels.rows.opdef import Array
 
+pytest_plugins = ["support.kernel_objects"]
 RNG = np.random.default_rng(7)
 N, T, D, K = 7, 4, 3, 5
 RATE = 0.5
@@ -302,12 +303,14 @@ def test_other_labels_are_refused(models: dict[str, Path], bad: int, got: str) -
 
 
 @pytest.mark.skipif(not COMPILER, reason="needs a C compiler")
-def test_c_programs_ignore_the_same_labels(models: dict[str, Path], tmp_path: Path) -> None:
+def test_c_programs_ignore_the_same_labels(
+    models: dict[str, Path], kernel_objects: dict[str, Path], tmp_path: Path
+) -> None:
     x, y = inputs("several"), labels("several")
     odt.compile(
         models["several"], tmp_path, loss=LOSS, optimizer=OPTIMIZER, batch_size=N, micro_batch=2
     )
-    build(tmp_path)
+    build(tmp_path, kernel_objects["generic"])
     program = Program(tmp_path)
     program.init()
     with trainer(models["several"]) as t:

@@ -98,7 +98,9 @@ def test_an_export_ends_when_bytes_cannot_be_written(train: Train, tmp_path: Pat
         assert whole.startswith(data)
 
 
-def test_names_of_a_model_are_comments_and_strings_only(tmp_path: Path) -> None:
+def test_names_of_a_model_are_comments_and_strings_only(
+    kernel_objects: dict[str, Path], tmp_path: Path
+) -> None:
     names = ["*/ #error x /*", "a\nb\\", 'x"; int y = "', "??/\n*/??/", "//" + 2**20 * "é*/"]
     x, w, b, h, y = names
     file = OnnxFile()
@@ -113,7 +115,7 @@ def test_names_of_a_model_are_comments_and_strings_only(tmp_path: Path) -> None:
     text = "".join(p.read_text() for p in sources)
     assert set(text) <= {*map(chr, range(128)), "×"}
     assert not [code for code in ("??", '"; int', "#error") if code in text]
-    build(tmp_path / "c")  # warnings are errors
+    build(tmp_path / "c", kernel_objects["generic"])  # warnings are errors
     manifest = json.loads((tmp_path / "c/manifest.json").read_text())
     assert {a["name"] for a in manifest["weights"]} == {w, b}
 

@@ -17,6 +17,7 @@ from odt.core.emit.kernel_files import source_of
 from odt.kernels.native.library import exports, is_available
 from odt.kernels.native.stack import STACK
 
+pytest_plugins = ["support.kernel_objects"]
 pytestmark = pytest.mark.skipif(not (COMPILER and is_available()), reason="no C compiler")
 MODEL = ROOT / "tests/models/kws-yes-no-conv60x40.tflite"
 LOSS, BATCH = "categorical_crossentropy", 4
@@ -42,14 +43,14 @@ def least(message: str) -> int:
 
 
 def test_a_program_fits_into_ram_with_the_bits_of_the_base_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel_objects: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODT_KERNELS", "base")
     whole = compile_for(tmp_path / "whole")
     need = whole["ram"]["static"] + whole["ram"]["stack"]
     manifest = compile_for(tmp_path / "c", ram=need - 1)
     assert manifest["ram"]["static"] + manifest["ram"]["stack"] < need
-    build(tmp_path / "c")
+    build(tmp_path / "c", kernel_objects["microcontroller"])
     program = Program(tmp_path / "c")
     program.init()
     size = manifest["micro_batch"]
