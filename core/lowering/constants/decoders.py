@@ -3,7 +3,8 @@
 A detector squashes the outputs of its last layer, and then computes boxes from parts of them with
 constants for each anchor or cell. No layer with weights follows. Some detectors take the mean of a
 distribution over distances, as a convolution or a product of a SOFTMAX with the numbers 0, 1, 2, …
-Factors such as strides and 1 / size follow.
+Factors such as strides and 1 / size follow. litert-torch joins the grid from vectors, and writes
+the SOFTMAX of four axes as exp(x) / sum(exp(x)).
 """
 
 from collections.abc import Iterator
@@ -81,21 +82,23 @@ class _Ends:
         if self.behind.isdisjoint(node.outputs) or not self.before.isdisjoint(node.outputs):
             return []
         if id(node) in self.means:
-            constants = (view.source(i) for i in node.inputs if i != ABSENT)
             self.decoded.update(node.outputs)
-            return [i for i in constants if view.is_real(i)]
-        operand = view.operand(node)
+            sources = (view.source(i) for i in node.inputs if i != ABSENT)
+            return [i for i in sources if view.is_real(i)]
+        operand = view.operand(node) or _computed_operand(view, node)
         if operand is None or operand[0] not in self.behind or not self._decodes(*operand):
             return []
-        self.decoded.update(node.outputs)
-        return [operand[1]]
+        constants = _constants_of(view, operand[1])
+        if constants:
+            self.decoded.update(node.outputs)
+        return constants
 
     def _decodes(self, x: int, c: int) -> bool:
         """Whether a constant that changes results of the last layer decodes them."""
         view = self.view
         axes = view.axes(c)
         by_channel = axes in ([], [0])
-        if x in self.decoded or (view.maker(x) == "SOFTMAX" and _are_in_order(view, c)):
+        if x in self.decoded or (_is_softmax(view, x) and _are_in_order(view, c)):
             return True
         if x in self.squashed:
             return not by_channel or x in self.cut
@@ -117,8 +120,45 @@ def _means(view: View) -> set[int]:
     return means
 
 
+def _is_softmax(view: View, i: int) -> bool:
+    """Whether a tensor is a softmax, also one that litert-torch writes as exp(x) / sum(exp(x))."""
+    node = view.makers.get(view.behind(i))
+    if node is None or node.op != "DIV" or len(node.inputs) != 2:
+        return node is not None and node.op == "SOFTMAX"
+    exponentials, total = node.inputs
+    sums = view.makers.get(view.behind(total))
+    is_share = sums is not None and sums.op == "SUM" and sums.inputs[:1] == (exponentials,)
+    return is_share and view.maker(exponentials) == "EXP"
+
+
+def _computed_operand(view: View, node: Node) -> tuple[int, int] | None:
+    """Returns the tensor of a BINARY operator, and an operand put together from constants."""
+    if node.op in BINARY and len(node.inputs) == 2 and ABSENT not in node.inputs:
+        a, b = node.inputs
+        for x, c in ((a, b), (b, a)):
+            if x in view.dependent and c not in view.dependent:
+                return x, c
+    return None
+
+
+def _constants_of(view: View, i: int) -> list[int]:
+    """Returns the constants of real numbers of which a tensor is put together."""
+    rest, seen = [i], {i}
+    for k in rest:
+        node = view.makers.get(k)
+        if node is not None:
+            if node.op not in VIEWS and node.op not in JOINS:
+                return []
+            new = [j for j in node.inputs if j != ABSENT and j not in seen]
+            seen.update(new)
+            rest += new
+    return [k for k in rest if view.is_real(k)]
+
+
 def _are_in_order(view: View, i: int) -> bool:
     """Whether the values of a constant have equal steps, up to the rounding of the file."""
+    if view.tensors[i].data is None:
+        return False
     steps = np.diff(view.values(i).reshape(-1))
     if len(steps) < MIN_STEPS:
         return False

@@ -89,6 +89,7 @@ def attention_scales(view: View) -> Iterator[tuple[int, str]]:
             isclose(value, size**power, rel_tol=ROUNDED)
             for size in _key_sizes(view, node)
             for power in POWERS
+            if size > 1
         ):
             yield i, ATTENTION_SCALE
 
@@ -100,11 +101,11 @@ def _key_sizes(view: View, node: Node) -> Iterator[int]:
         return
     products = [*view.users(node.outputs[0]), view.makers.get(view.behind(operand[0]))]
     for product in products:
-        if product is not None and product.op == "BATCH_MATMUL":
-            queries, keys = product.inputs
-            if view.layer(product) is None and view.dependent.issuperset((queries, keys)):
-                axis = -2 if product.options.get("adj_x") else -1
-                yield view.tensors[queries].spec.shape[axis]
+        if product is None or product.op != "BATCH_MATMUL" or len(product.inputs) != 2:
+            continue
+        shape = view.tensors[product.inputs[0]].spec.shape
+        if len(shape) > 1 and view.dependent.issuperset(product.inputs):
+            yield shape[-2] if product.options.get("adj_x") else shape[-1]
 
 
 def sinusoids(view: View) -> Iterator[tuple[int, str]]:

@@ -341,6 +341,21 @@ def distances() -> Built:
     return net, net.add("MUL", (y, net.constant(np.full((1, T, 1), 8.0))), (1, T, 4)), weights
 
 
+def distances_of_litert_torch() -> Built:
+    """As litert-torch writes them: exponentials over their sum, and points joined from vectors."""
+    net, shape = Net(), (1, T, 4, 4)
+    y, weights = product(net, net.input(1, T, F), 16)
+    y = net.add("RESHAPE", (y, size(net, *shape)), shape, new_shape=shape)
+    y = net.add("EXP", (y,), shape)
+    last = net.constant([3], np.int32)
+    y = net.add("DIV", (y, net.add("SUM", (y, last), (1, T, 4, 1), keep_dims=True)), shape)
+    y = net.add("MUL", (y, net.constant(np.arange(4.0))), shape)
+    y = net.add("SUM", (y, last), (1, T, 4), keep_dims=False)
+    columns = [net.constant((np.arange(T) + k).reshape(1, T, 1)) for k in (0.0, 0.5)]
+    points = net.add("CONCATENATION", (*columns, *columns), (1, T, 4), axis=2)
+    return net, net.add("SUB", (points, y), (1, T, 4)), weights
+
+
 def spectrogram_by_convolution() -> Built:
     """A short-time Fourier transform whose filters are cosines, then sines, under a window."""
     net = Net()
@@ -464,6 +479,7 @@ NETWORKS: dict[str, Make] = {
     "detector without squashing": lambda: detector(squashed=False),
     "scale behind the last layer": output_scale,
     "distances of a detector": distances,
+    "distances as litert-torch writes them": distances_of_litert_torch,
     "spectrogram by convolution": spectrogram_by_convolution,
     "columns with their own mean": lambda: features(3),
     "norm behind TANH": norm_behind_tanh,
