@@ -4,7 +4,8 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from functools import cache
 from pathlib import Path
 
 from support.paths import FOLDERS, ROOT
@@ -193,8 +194,9 @@ def imported(node: ast.AST) -> Iterator[str]:
                 yield full if full in MODULES else node.module
 
 
-def imports_of(module: str) -> set[str]:
-    return {name for node in ast.walk(tree_of(module)) for name in imported(node)}
+@cache
+def imports_of(module: str) -> Set[str]:
+    return frozenset(name for node in ast.walk(tree_of(module)) for name in imported(node))
 
 
 def layer_of(module: str) -> str:
@@ -248,7 +250,8 @@ def test_the_command_line_imports_of_core_what_the_page_lists() -> None:
     assert not sorted(listed - set().union(*covered.values())), "nothing imports these"
 
 
-def loaded_by(module: str) -> set[str]:
+@cache
+def loaded_by(module: str) -> Set[str]:
     """The imports of a module that run: not those for type checkers alone.
 
     `odt` loads the modules of its public names when they are first used.
@@ -262,7 +265,7 @@ def loaded_by(module: str) -> set[str]:
     return names
 
 
-def in_circles(below: dict[str, set[str]]) -> list[str]:
+def in_circles(below: dict[str, Set[str]]) -> list[str]:
     """Modules on a circle of imports, and those that import one of them."""
     rest = dict(below)
     while ready := {m for m, names in rest.items() if not names & rest.keys()}:
