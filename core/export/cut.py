@@ -22,7 +22,7 @@ from odt.core.formats.flatbuffer.subgraphs import refuse_subgraphs
 from odt.core.formats.flatbuffer.tflite_metadata import NAME as TFLITE_METADATA
 from odt.core.lowering.normalize.inline import apply_masks, constant_variables, inline
 from odt.core.model.dequantize import DequantizedGraph, dequantize_weights
-from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.graph import ABSENT, Graph, Tensor
 from odt.core.model.model import Model
 from odt.core.model.quantization_rules import has_quantized_activations, is_same_quantization
 from odt.core.model.record import ENTRY as RECORD
@@ -195,7 +195,7 @@ class _Changes:
         for i, (values, quantization) in constants.items():
             label = f"{part.path}: {self._model.graph.label(i)}"
             number = self._numbers.get(i, i)
-            old = self._graph.tensors[number].data
+            old = _values(self._graph.tensors[number])
             old_quantization = self._model.quantization.get(i)
             if old is None or (old.shape, old.dtype) != (values.shape, values.dtype):
                 raise ModelError(
@@ -267,9 +267,15 @@ def _part_constants(
     for i, tensor in enumerate(dequantized.graph.tensors):
         stored = dequantized.stored.get(i, i)  # results of DEQUANTIZE and DENSIFY are not stored
         is_stored = stored < len(numbers) and part.graph.tensors[stored].data is not None
-        if tensor.data is not None and is_stored:
-            constants[numbers[stored]] = tensor.data, part.quantization.get(stored)
+        values = _values(tensor) if is_stored else None
+        if values is not None:
+            constants[numbers[stored]] = values, part.quantization.get(stored)
     return constants
+
+
+def _values(tensor: Tensor) -> Array | None:
+    """Returns the values of a constant: real numbers if it trains, the bytes of blocks of GGML."""
+    return tensor.data if tensor.is_in_blocks else tensor.real
 
 
 def _origin(part: Model) -> Any:

@@ -196,6 +196,30 @@ def test_weights_of_float16_are_put_back_as_float16(tmp_path: Path) -> None:
     assert not np.array_equal(new.data, old.data)
 
 
+@pytest.mark.parametrize("scheme", ["int8-weights", "int4-weights"])
+def test_large_weights_of_integers_are_put_back_with_their_scales(
+    scheme: Any, tmp_path: Path
+) -> None:
+    """Their data stay integers in the graph, which are not the weights without the scales."""
+    model = ModelBuilder("tflite", seed=1)
+    y = model.add_dense(model.add_input((1, 8)), 96)
+    model.graph.tensors[y].name = "features"
+    y = model.add_dense(model.add_dense(y, 96), 3)
+    model.write(tmp_path / "m.tflite", y)
+    paths = [tmp_path / f"{name}.tflite" for name in ("whole", "trained", "joined")]
+    odt.quantize(tmp_path / "m.tflite", scheme=scheme).model.save(paths[0])
+    odt.cut(odt.load_model(paths[0]), ["features"]).save(tmp_path / "part.tflite")
+    rng = np.random.default_rng(2)
+    x, targets = (rng.normal(size=(32, n)).astype(np.float32) for n in (96, 3))
+    with odt.Trainer(tmp_path / "part.tflite", loss="mse", batch_size=8) as trainer:
+        trainer.fit(x, targets, epochs=2)
+        trainer.export(paths[1])
+    assert odt.join(paths[0], [paths[1]], paths[2]) == 4
+    joined = odt.load_model(paths[2]).parameters
+    for name, values in odt.load_model(paths[1]).parameters.items():
+        np.testing.assert_array_equal(joined[name], values)
+
+
 def test_a_tensor_may_have_the_name_of_another_one_in_the_signature(tmp_path: Path) -> None:
     model = ModelBuilder("tflite")
     x = model.add_input((1, 4), name="x")
