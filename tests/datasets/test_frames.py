@@ -56,6 +56,7 @@ def test_jpegs_are_found_by_their_markers() -> None:
     ("data", "args", "said"),
     [
         (b"\0" * 12, ("jpeg",), "frame 0: must be a JPEG, but begins with 00 00 00 00"),
+        (b"a,b\n1,2\n", ("jpeg",), "61 2c 62 0a. Standard input .* as a file: `source=FILE`"),
         (b"\xff\xd8\xff\xe0", ("jpeg",), "frame 0: the stream ended within a JPEG"),
         (b"\xff\xd8abcdef", ("jpeg",), "has no marker at byte 2"),
         (b"\0" * 13, ("rgb24", 2, 2), "frame 1: must have 12 bytes"),

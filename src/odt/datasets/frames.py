@@ -128,8 +128,9 @@ def jpeg_end(data: bytearray, number: int) -> int:
     """
     if data[:2] != START[: len(data)]:  # there may be one byte, or none yet
         raise DataError(
-            f"frame {number}: must be a JPEG, but begins with {bytes(data[:4]).hex(' ')}. For raw "
-            "frames give their size: `frame_size=640x480`."
+            f"frame {number}: must be a JPEG, but begins with {bytes(data[:4]).hex(' ')}. Standard "
+            "input must be JPEG images without gaps, or raw frames of a size that you give: "
+            "`frame_size=640x480`. Give a table or other samples as a file: `source=FILE`."
         )
     position = len(START)
     while position + 4 <= len(data):

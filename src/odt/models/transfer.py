@@ -234,7 +234,8 @@ def lora(
 
     Args:
         model: a model or the path of its file.
-        rank: rank r of the adapters, 1 or more.
+        rank: rank r of the adapters: from 1 to the largest that an adapted weight can have, the
+            smaller of its sizes.
         target: pattern of the names or the operators of the weights that get an adapter, among
             constant weights of FULLY_CONNECTED, CONV_2D of 1×1 and BATCH_MATMUL. Default: all of
             them; of a language model from GGUF, all but the layer that computes the logits, as
