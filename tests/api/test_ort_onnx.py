@@ -710,7 +710,7 @@ def tied() -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((X,), "must be called with x, labels, but got 1 values"),
+        ((X,), "must be called with x, labels, but got 1 value"),
         ((X[:, :5], LABELS), r"x: must be \(N, 6\), but got \(8, 5\)"),
         ((X, LABELS[:6]), "same number of samples"),
         ((X, LABELS.astype(np.float32)), "labels: must be class numbers"),

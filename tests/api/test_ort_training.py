@@ -298,7 +298,7 @@ def test_a_schedule_goes_on_after_resuming(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m(X), "^Module: must be called with x, labels, but got 1 values"),
+        (lambda m: m(X), "^Module: must be called with x, labels, but got 1 value"),
         (lambda m: m(X, LABELS[:6]), "same number of samples, but got x: 12 of .*, y: 6 of"),
         (lambda m: m(X[:, :5], LABELS), r"^x: a sample must have 6 elements"),
         (lambda m: m(X, LABELS.astype(np.float32)), "^labels: must be class numbers .* float32"),

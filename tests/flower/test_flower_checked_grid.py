@@ -323,7 +323,7 @@ def test_an_update_above_the_norm_bound_is_refused(
 def test_a_round_without_a_good_answer_ends_the_federation(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    line = "round 1: must have updates of at least 1 clients, but got 0. The model is that of round"
+    line = "round 1: must have updates of at least 1 client, but got 0. The model is that of round"
     with pytest.raises(TrainingError, match=line):
         run(tmp_path, {"norm-bound": 1e-9})
     bad = changed(client_app(client_of), BAD, arrays(put(FIRST, 3, math.nan)))

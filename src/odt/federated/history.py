@@ -13,6 +13,7 @@ from odt.core.storage.reading import unwritable
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.federated.update import Tensors
+from odt.text import quantity
 
 if TYPE_CHECKING:
     from odt.charts.plot import Plot
@@ -90,7 +91,8 @@ class History:
         return history_html.plot(self._points, names, "round")
 
     def __repr__(self) -> str:
-        return f"History({len(self.rounds)} rounds, {len(self.clients)} clients)"
+        rounds, clients = quantity(len(self.rounds), "round"), quantity(len(self.clients), "client")
+        return f"History({rounds}, {clients})"
 
     def _repr_html_(self) -> str:
         from odt.training import history_html

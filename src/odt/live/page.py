@@ -14,6 +14,7 @@ from odt.live.files import fields_of
 from odt.live.guards import MAX_BYTES
 from odt.runs.page import curves, details, document, overview, section
 from odt.runs.run import BEST, LOG, MEMORY, RECIPE, RECORD, WARNINGS, Run, read_run
+from odt.text import plural, quantity
 
 # Files of a run that change what the page shows.
 MODELS = tuple(f"model.{kind}" for kind in ("circle", "tflite", "onnx"))
@@ -84,10 +85,13 @@ class RunView:
         """Returns the state in a sentence."""
         last = run.rows[-1]["epoch"] if run.rows else 0
         total = run.record.get("epochs")
-        of_all = f" of {total}" if isinstance(total, int) else ""
         if self.has_ended:
+            of_all = f" of {total}" if isinstance(total, int) else ""
             return f"{str(run.record['state']).capitalize()} after epoch {last}{of_all}."
-        return f"Training: {last}{of_all} epochs are complete."
+        verb = plural(last, "is", "are")
+        if isinstance(total, int):
+            return f"Training: {last} of {quantity(total, 'epoch')} {verb} complete."
+        return f"Training: {quantity(last, 'epoch')} {verb} complete."
 
 
 def title_of(names: Sequence[str]) -> str:

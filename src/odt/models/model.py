@@ -22,7 +22,7 @@ from odt.core.recipe.sequences import with_sequences
 from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.habits import known_arguments, missing_attribute
-from odt.text import Text
+from odt.text import Text, quantity
 
 if TYPE_CHECKING:
     from odt.charts.plot import Plot
@@ -271,7 +271,7 @@ class Model:
 
     def __repr__(self) -> str:
         graph = self._file.graph
-        return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+        return f"Model({self.path!r}, {self.format}, {quantity(len(graph.nodes), 'operator')})"
 
     def _repr_html_(self) -> str:
         from odt.models import model_html

@@ -17,7 +17,7 @@ from odt.errors import OdtError
 from odt.models.model import Path as AnyPath
 from odt.runs.epoch_log import Row, read_rows
 from odt.runs.recipe import parse_recipe
-from odt.text import figure
+from odt.text import figure, quantity
 
 FORMAT, VERSION = "odt-run", 1
 # Files of a run's folder.
@@ -66,7 +66,7 @@ class Run:
         state = self.record.get("state", "unfinished")
         best = self.best
         value = f", best {self.monitor} {figure(best[self.monitor])}" if best else ""
-        return f"{str(self.path)!r}, {state}, {len(self.trained)} epochs{value}"
+        return f"{str(self.path)!r}, {state}, {quantity(len(self.trained), 'epoch')}{value}"
 
     def _repr_html_(self) -> str:
         parts = [paragraph(self._headline, bold=True), self.plot()._repr_html_()]

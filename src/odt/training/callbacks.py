@@ -17,6 +17,7 @@ from odt.core.storage.reading import unwritable
 from odt.core.training.monitor import Monitor
 from odt.errors import OdtError, OptionError
 from odt.habits import known_arguments, missing_attribute
+from odt.text import quantity
 
 if TYPE_CHECKING:
     from odt.charts.plot import Plot
@@ -112,7 +113,8 @@ class History(Callback):
         return history_html.plot(self._points, names)
 
     def __repr__(self) -> str:
-        return f"History({len(self.epoch)} epochs: {', '.join(self.history) or 'no values'})"
+        epochs = quantity(len(self.epoch), "epoch")
+        return f"History({epochs}: {', '.join(self.history) or 'no values'})"
 
     def _repr_html_(self) -> str:
         from odt.training import history_html

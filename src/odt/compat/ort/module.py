@@ -14,6 +14,7 @@ from odt.compat.ort.steps import Outputs
 from odt.core.recipe.option_values import list_of_names
 from odt.core.storage.closing import Closing
 from odt.errors import DataError, ModelError, OptionError
+from odt.text import quantity
 from odt.training.trainer import Trainer
 from odt.training.weights import Array
 
@@ -98,7 +99,7 @@ class Module(Closing):
         """
         names = self.model.input_names
         if len(user_inputs) != len(names):
-            got = f"{len(user_inputs)} values"
+            got = quantity(len(user_inputs), "value")
             raise DataError(f"Module: must be called with {', '.join(names)}, but got {got}.")
         self._check_values()
         arrays = [np.asarray(value) for value in user_inputs]

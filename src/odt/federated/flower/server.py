@@ -26,6 +26,7 @@ from odt.federated.flower.saved_round import SavedRound, chain
 from odt.federated.flower.settings import ServerSettings, trainer_of
 from odt.federated.privacy import composed_loss
 from odt.federated.tensors import load_tensors, tensors_of
+from odt.text import quantity
 from odt.training.trainer import Trainer
 
 ADAPTIVE = DifferentialPrivacyClientSideAdaptiveClipping
@@ -166,10 +167,11 @@ class Federation:
         used = [reply for reply in replies if not reply.has_error()]
         if messages and len(used) < settings.min_clients:
             raise TrainingError(
-                f"round {number}: must have updates of at least {settings.min_clients} clients, "
-                f"but got {len(used)}. The model is that of round {number - 1}."
+                f"round {number}: must have updates of at least "
+                f"{quantity(settings.min_clients, 'client')}, but got {len(used)}. The model is "
+                f"that of round {number - 1}."
             )
-        words = [f"round {number} of {settings.rounds}: {len(used)} clients"]
+        words = [f"round {number} of {settings.rounds}: {quantity(len(used), 'client')}"]
         trained, metrics = strategy.aggregate_train(number, replies)
         if trained is None or not self._apply(trained):
             words.append("the model is unchanged")
