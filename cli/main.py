@@ -24,7 +24,7 @@ from odt.errors import MAX_MESSAGE, OdtError, OptionError, OutputError, escaped,
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 # Former name of a command → words that replace it.
 FORMER = {"diff": ("verify", "--diff"), "runs": ("report", "--list")}
-# Task → its commands, in the order of the help; commands that are not named come last.
+# Task → its commands, in the order of the help.
 TASKS = {
     "First steps": ("learn", "docs"),
     "Prepare data": ("gen-datafile", "data"),
@@ -114,11 +114,9 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the names and summaries of the commands, by task."""
-        others = {*self.list_commands(ctx)}.difference(*TASKS.values())
-        for task, names in {**TASKS, "Other commands": sorted(others)}.items():
-            if names:
-                with formatter.section(task):
-                    formatter.write_dl([(name, summary(name)) for name in names])
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, summary(name)) for name in names])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs a command and turns errors into one line and an exit status."""

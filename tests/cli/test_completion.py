@@ -6,7 +6,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from odt.cli.main import main
+from odt.cli.main import TASKS, main
 
 
 def completed(*words: str) -> list[str]:
@@ -53,8 +53,10 @@ def test_model_files_and_runs_are_completed(
 
 
 def test_every_command_has_a_task() -> None:
-    text = main.get_help(click.Context(main, info_name="odt"))
-    assert "Other commands" not in text
+    context = click.Context(main, info_name="odt")
+    missing = {*main.list_commands(context)}.difference(*TASKS.values())
+    assert not missing, f"cli/main.py: add {missing} to TASKS"
+    text = main.get_help(context)
     assert text.index("First steps:") < text.index("  learn ") < text.index("  train ")
 
 
