@@ -256,7 +256,9 @@ class _Test:
         bad = [f"{name} is not finite" for name, i in names.items() if not _is_finite(gradient[i])]
         self.alive.update(i for i in gradient if gradient[i].any())
         zero = [name for name, i in names.items() if i not in self.alive]
-        free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
+        if not bad:
+            self._find_free([names[name] for name in zero], loss, rng)
+        free = [name for name in zero if not bad and names[name] in self.free]
         dead = [f"{name} is zero" for name in zero if name not in free]
         if bad:
             return Finding("gradients", False, _listed(bad + dead))
@@ -272,25 +274,39 @@ class _Test:
             detail += f" except {_listed(free, ', ')}, on which the loss does not depend"
         return Finding("gradients", True, detail)
 
-    def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
-        """Whether the loss does not depend on a tensor, such as the bias of attention's keys.
+    def _find_free(self, tensors: Sequence[int], loss: float, rng: np.random.Generator) -> None:
+        """Adds tensors on which the loss does not depend, such as the bias of attention's keys.
+
+        Tensors are changed together, and by halves if the loss changes: there may be thousands.
+        """
+        tensors = [i for i in tensors if i not in self.free]
+        if self._are_free(tensors, loss, rng):
+            self.free.update(tensors)
+        elif len(tensors) > 1:
+            half = len(tensors) // 2
+            self._find_free(tensors[:half], loss, rng)
+            self._find_free(tensors[half:], loss, rng)
+
+    def _are_free(self, tensors: Sequence[int], loss: float, rng: np.random.Generator) -> bool:
+        """Whether the loss depends on none of some tensors.
 
         The changes are large, because dead units stay dead under small ones.
         """
-        if i in self.free:
+        if not tensors:
             return True
-        start = self.start[i]
-        size = 10 * max(float(abs(start).max()), 1.0)
-        within = SAME[start.itemsize] * abs(loss)
+        within = SAME[self.start[tensors[0]].itemsize] * abs(loss)
         for _ in range(MOVES):
-            moved = (start + size * rng.standard_normal(start.shape)).astype(start.dtype)
+            moved = {}
+            for i in tensors:
+                start = self.start[i]
+                size = 10 * max(float(abs(start).max()), 1.0)
+                moved[i] = (start + size * rng.standard_normal(start.shape)).astype(start.dtype)
             try:
-                after = self.probe.loss({**self.start, i: moved})
+                after = self.probe.loss({**self.start, **moved})
             except TrainingError:
                 return False
             if abs(after - loss) > within:
                 return False
-        self.free.add(i)
         return True
 
     def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:

@@ -1,5 +1,6 @@
 """`odt check` compares gradients with finite differences."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from support.networks import Net
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
+from odt.core.training.loss_probe import LossProbe
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import Finding, self_test
 from odt.kernels.ops import fully_connected
@@ -127,3 +129,32 @@ def test_a_gradient_of_zero_beyond_a_range_is_not_a_failure() -> None:
     findings = rounded_weight(5.0, lo=-2, hi=2)
     assert findings["gradients"].passed is None, findings
     assert "is zero; ranges may cut off" in findings["gradients"].detail
+
+
+def test_tensors_without_effect_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 weights without effect and one dead unit among them take few forward passes."""
+    net = Net()
+    w = net.constant(np.ones(16))
+    y = net.add("MUL", (net.input(1, 16), w), (1, 16))
+    weights = [net.constant(-np.ones(16)) for _ in range(65)]
+    for k, b in enumerate(weights):
+        none = net.add("RELU", [b], (16,)) if k == 40 else net.add("SUB", (b, b), (16,))
+        y = net.add("ADD", (y, none), (1, 16))
+    graph = net.graph(y)
+    spec = [TensorSpec((16,), FLOAT32)]
+    data = RandomData(spec, spec, [draw_values])
+    info = TrainingInfo(
+        loss="mean_squared_error", batch_size=2, trainable_tensors=tuple(sorted([w, *weights]))
+    )
+    losses = []
+    loss = LossProbe.loss
+
+    def counted(probe: LossProbe, values: Mapping[int, Array]) -> float:
+        losses.append(loss(probe, values))
+        return losses[-1]
+
+    monkeypatch.setattr(LossProbe, "loss", counted)
+    (found,) = (f for f in self_test(LoweredGraphs(graph), info, data, 1) if f.what == "gradients")
+    name = graph.tensors[weights[40]].name
+    assert (found.passed, found.detail) == (None, f"unknown: {name} is zero on this batch")
+    assert len(losses) < 2 * len(weights)
