@@ -58,7 +58,7 @@ test: .venv/test
 	@$(BIN)/python tools/describe_python.py
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/pytest -n 2
 	ODT_KERNELS=numpy $(BIN)/pytest -n 2 tests/core/planning/test_memory.py \
 		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
