@@ -14,6 +14,8 @@ MAX_LISTED = 250  # characters of all reasons in one message
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
+_INTEGERS = ("ConvInteger", "MatMulInteger", "QGemm")  # and names with one of:
+_QUANTIZED = ("quantizel", "qlinear")  # QuantizeLinear, DynamicQuantizeLSTM, QLinearConv, …
 # Custom operators that hold a network for an accelerator → the accelerator, and its compiler.
 _COMPILED_FOR = {
     "edgetpu-custom-op": ("the Edge TPU", "edgetpu_compiler"),
@@ -50,7 +52,7 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
     if isinstance(source, OnnxNode):
         name = f' "{one_line(source.name, MAX_NAME)}"' if source.name else ""
         where = f"node {node.origin}{name} ({node.op.removeprefix(PREFIX)})"
-        reason = source.refusal or "is not supported"
+        reason = source.refusal or _without_kind(node.op.removeprefix(PREFIX))
         domain = source.domain or "ai.onnx"
         return UnsupportedNode(node, where, f"{reason} ({domain}, opset {source.opset})")
     return UnsupportedNode(node, where, _without_row(node.op))
@@ -167,6 +169,14 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
                 f"{graph.name}: output {graph.label(i)}: its shape must be the computed one, "
                 f"{computed}, but got {declared} in the file"
             )
+
+
+def _without_kind(kind: str) -> str:
+    """Returns why odt does not compute a kind of ONNX nodes."""
+    name = kind.rpartition(".")[2]
+    if name in _INTEGERS or any(part in name.lower() for part in _QUANTIZED):
+        return "is of a quantized file; train the float file that it was made from"
+    return "is not supported"
 
 
 def _without_row(op: str) -> str:

@@ -729,7 +729,8 @@ def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
     file.add("Relu", "a", outputs=["b"])
     file.add("NonMaxSuppression", "r", outputs=["c"], name="two")
     file.add("MaxPool", "r", outputs=["d"], name="three", kernel_shape=(2,))
-    for name in "bcd":
+    file.add("DequantizeLinear", "r", outputs=["e"], name="four")
+    for name in "bcde":
         file.outputs.append(value(name, ()))
     lowered = lower_model(read_model(file.write(tmp_path / "m.onnx")), outputs="file")
     with pytest.raises(odt.UnsupportedError) as e:
@@ -742,6 +743,7 @@ def test_all_operators_that_cannot_be_trained_are_named(tmp_path: Path) -> None:
         "is not supported (ai.onnx, opset 17)",
         'node 7 "three" (MaxPool): ',
         "x must have one to three spatial axes",
+        'node 8 "four" (DequantizeLinear): is of a quantized file; train the float file that it',
     ):
         assert words in text
     assert "Relu" not in text, "it waits for another node"
