@@ -3,6 +3,7 @@
 import hashlib
 import json
 import platform
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -184,7 +185,7 @@ class RunFolder(RowLog):
         self._put(RECIPE, recipe)
 
     def begin(self) -> None:
-        """Writes what is known before the first epoch: record, memory, changed files."""
+        """Writes what is known before the first epoch; warns of files that have changed."""
         super().begin()
         self._start = time.monotonic()
         self._rows = read_rows(self._folder / LOG)
@@ -195,7 +196,7 @@ class RunFolder(RowLog):
         self._put(RECORD, json.dumps(self._record, indent=1))
         for name, now in self._record["files"].items():
             if self._earlier.get("files", {}).get(name, now)["sha256"] != now["sha256"]:
-                warn(f"Warning: {now['path']} has changed since the run began.")
+                warn(f"Warning: {now['path']} has changed since the last start of the run.")
         self._put(MEMORY, memory_of(self.trainer))
         self._events = EventFile(self._folder) if self._tensorboard else None
         self._drawn = time.monotonic()  # time of the last drawing
@@ -220,10 +221,11 @@ class RunFolder(RowLog):
         self._put(RECORD, json.dumps(self._record, indent=1))
         self._draw()
         if stopped:
-            click.echo(f"odt train --run-dir {self._folder} continues the run.", err=True)
+            again = shlex.join(["odt", "train", "--run-dir", str(self._folder)])
+            click.echo(f"{again} continues the run.", err=True)
 
     def warn(self, text: str) -> None:
-        """Adds a warning to the list of warnings, unless an earlier start of the run had it."""
+        """Adds a warning to the list of warnings, unless the run has had it before."""
         if text not in self._warnings:
             self._warnings.append(text)
         self._put(WARNINGS, "".join(f"{line}\n" for line in self._warnings))

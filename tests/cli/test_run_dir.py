@@ -218,10 +218,13 @@ def test_data_that_changed_since_is_warned_of(tmp_path: Path) -> None:
     assert train(*line, "--epochs", 1, "--run-dir", tmp_path / "run").exit_code == 0
     x.write_bytes(bytes(4) + X.read_bytes()[4:])
     done = train("--run-dir", tmp_path / "run", "--epochs", 2)
-    assert f"Warning: {x} has changed since the run began." in done.stderr
+    warning = f"Warning: {x} has changed since the last start of the run."
+    assert warning in done.stderr
     for epochs in (3, 4):  # a warning is kept, once
         assert train("--run-dir", tmp_path / "run", "--epochs", epochs).exit_code == 0
         assert (tmp_path / "run" / "warnings.txt").read_text().count("has changed since") == 1
+    x.write_bytes(X.read_bytes())
+    assert warning in train("--run-dir", tmp_path / "run", "--epochs", 5).stderr
 
 
 @pytest.mark.parametrize(

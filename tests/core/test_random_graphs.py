@@ -33,11 +33,11 @@ def test_the_graph_that_is_asked_for_again() -> None:
     assert not wrong, wrong
 
 
-def test_the_names_that_graph_fuzz_imports_exist() -> None:
-    """Another fuzzer of ours, outside the project, finds what has moved by this file."""
+def test_former_names_lead_to_names_that_exist() -> None:
+    """A tester that is older than this repository's folders finds by these names what has moved."""
     path = ROOT / "tools" / "graph_fuzz_names.json"
     names = json.loads(path.read_text())
-    assert len(names) == 8
+    assert names
     for name in names.values():
         module, attribute = name.split(":")
         assert hasattr(import_module(module), attribute), name

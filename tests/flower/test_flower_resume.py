@@ -87,6 +87,11 @@ def test_other_settings_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureF
     run(tmp_path, {"learning-rate": 0.05}, rounds=2, state=state)
     lines = [record.getMessage() for record in caplog.records]
     assert f"{state}: learning-rate was 0.1, and is 0.05." in lines
+    run(tmp_path, {}, rounds=3, state=state)
+    run(tmp_path, {"learning-rate": 0.05}, rounds=4, state=state)
+    lines = [record.getMessage() for record in caplog.records]
+    assert f"{state}: learning-rate was 0.05, and is left out." in lines
+    assert f"{state}: learning-rate was left out, and is 0.05." in lines
 
 
 def test_a_state_that_cannot_be_used_is_refused_with_one_line(tmp_path: Path) -> None:

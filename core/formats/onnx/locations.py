@@ -29,7 +29,7 @@ GRAPH: Places = {}
 ATTRIBUTE: Places = {5: TENSOR, 6: GRAPH, 10: TENSOR, 11: GRAPH, 22: SPARSE, 23: SPARSE}
 NODE: Places = {5: ATTRIBUTE}
 GRAPH |= {1: NODE, 5: TENSOR, 15: SPARSE}
-MODEL: Places = {7: GRAPH, 20: {1: GRAPH, 2: GRAPH}, 25: {7: NODE}}
+MODEL: Places = {7: GRAPH, 20: {1: GRAPH, 2: GRAPH}, 25: {7: NODE, 11: ATTRIBUTE}}
 
 
 def external_locations(data: memoryview) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ static void F(cross_entropy_part)(void *job, int part, int parts) {
     }
 }
 
-/* p = softmax(β x) row by row; loss = −Σ scale Σ t log p. */
+/* p = softmax(β x) row by row; loss = −Σ scale Σ t log p / divisor. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor) {
   F(loss_job) j = {x, t, p, 0, {0}, rows, classes, beta, divisor, scale, by_row};
@@ -77,7 +77,7 @@ static void F(cross_entropy_back_part)(void *job, int part, int parts) {
   }
 }
 
-/* dx = scale β (p Σ t − t). */
+/* dx = scale β (p Σ t − t) / divisor. */
 void F(cross_entropy_back)(const float *p, const float *t, const float *scale, float *dx,
                            int64_t rows, int64_t classes, int64_t by_row, float beta,
                            float divisor) {
@@ -96,11 +96,10 @@ typedef struct {
   int64_t by_row;
 } F(label_job);
 
-/* The class of row r; below 0 if the row is ignored. Labels are checked when data is read; others
-   stay inside of the row. */
-static inline int64_t F(label)(const F(label_job) * j, int64_t r) {
-  int64_t k = j->t[r];
-  return k < j->classes ? k : j->classes - 1;
+/* The class of a row with label t; below 0 if the row is ignored. Labels are checked when data is
+   read; one that is too large all the same counts as the last class, which is inside of the row. */
+static inline int64_t F(label)(int64_t t, int64_t classes) {
+  return t < classes ? t : classes - 1;
 }
 
 static void F(label_entropy_part)(void *job, int part, int parts) {
@@ -109,7 +108,7 @@ static void F(label_entropy_part)(void *job, int part, int parts) {
   for (int k = (int)chunk_begin(SUMS, part, parts); k < chunk_begin(SUMS, part + 1, parts); k++)
     for (int64_t r = chunk_begin(j->rows, k, SUMS); r < chunk_begin(j->rows, k + 1, SUMS); r++) {
       const float *x = j->x + r * n;
-      int64_t label = F(label)(j, r);
+      int64_t label = F(label)(j->t[r], j->classes);
       float sum, max = F(softmax_row)(x, j->p + r * n, n, j->beta, &sum);
       if (label < 0) continue;
       float entropy = x[label] * j->beta - max - logf(sum);
@@ -117,7 +116,8 @@ static void F(label_entropy_part)(void *job, int part, int parts) {
     }
 }
 
-/* p = softmax(β x) row by row; loss = −Σ scale log p of the class t, where t is not below 0. */
+/* p = softmax(β x) row by row; loss = −Σ scale log p / divisor, p of the class t, over the rows
+   where t is not below 0. */
 void F(label_entropy)(const float *x, const int32_t *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, int64_t by_row, float beta, float divisor) {
   F(label_job) j = {x, t, p, 0, {0}, rows, classes, beta, divisor, scale, by_row};
@@ -133,7 +133,7 @@ static void F(label_entropy_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j->rows, part, parts); r < end; r++) {
     const float *p = j->p + r * n;
     float *dx = j->dx + r * n;
-    int64_t label = F(label)(j, r);
+    int64_t label = F(label)(j->t[r], j->classes);
     if (label < 0) {
       memset(dx, 0, sizeof(float) * (size_t)n);
       continue;
@@ -145,7 +145,7 @@ static void F(label_entropy_back_part)(void *job, int part, int parts) {
   }
 }
 
-/* dx = scale β (p − 1 at the class t), or 0 where t is below 0; dx may be p. */
+/* dx = scale β (p − 1 at the class t) / divisor, or 0 where t is below 0; dx may be p. */
 void F(label_entropy_back)(const float *p, const int32_t *t, const float *scale, float *dx,
                            int64_t rows, int64_t classes, int64_t by_row, float beta,
                            float divisor) {
@@ -174,7 +174,7 @@ static inline int32_t F(place_of)(const float *a, int64_t n, float value) {
 
 /* Row r of label_rows; returns log p of its class. */
 static inline float F(label_row)(const F(row_job) * j, int64_t r) {
-  int64_t n = j->classes, label = j->t[r] < n ? j->t[r] : n - 1;
+  int64_t n = j->classes, label = F(label)(j->t[r], n);
   float *x = j->x + r * n, sum = 0;
   if (label < 0 && !j->best) {
     if (j->has_gradient) memset(x, 0, sizeof(float) * (size_t)n);
@@ -211,9 +211,9 @@ static void F(label_rows_part)(void *job, int part, int parts) {
     }
 }
 
-/* loss = −Σ scale log p of the class t, where t is not below 0, for p = softmax(β x) row by row;
-   x becomes the gradient by x, or scratch. terms (R) and best (R), which may be absent, become
-   −log p of the class, and the place of the largest x. */
+/* loss = −Σ scale log p / divisor, p of the class t, where t is not below 0, for p = softmax(β x)
+   row by row; x becomes the gradient by x, or scratch. terms (R) and best (R), which may be absent,
+   become −log p of the class, and the place of the largest x. */
 void F(label_rows)(float *x, const int32_t *t, const float *scale, float *loss, float *terms,
                    int32_t *best, int64_t rows, int64_t classes, int64_t by_row, float beta,
                    float divisor, int64_t has_gradient) {

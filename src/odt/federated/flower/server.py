@@ -42,7 +42,8 @@ def server_app(
 
     The app's settings say how many rounds, and where the state and the trained model are written;
     `odt docs flower` lists them. If the state file exists, the federation resumes from it. With
-    fewer good replies than `min-clients`, the federation stops with one line and its last model.
+    fewer good replies than `min-clients`, the federation stops with one line, and no model is
+    written; a state file holds the last one.
 
     Args:
         strategy: a strategy of Flower, or a function of the context that returns one.
@@ -129,8 +130,8 @@ class Federation:
         self.tensors = saved.tensors
         self.round = saved.round
         self.noise = list(saved.noise)
-        for name, before in saved.settings.items():
-            now = settings.training.get(name, "left out")
+        for name in dict.fromkeys((*saved.settings, *settings.training)):
+            before, now = (s.get(name, "left out") for s in (saved.settings, settings.training))
             if now != before:
                 log().warning(
                     "%s: %s was %s, and is %s.",

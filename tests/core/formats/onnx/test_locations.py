@@ -21,7 +21,7 @@ def model(first: str, inner: str) -> bytes:
     branches = message((1, "then_branch"), (6, branch), (11, branch), (20, 5))
     choice = message((4, "If"), (5, branches))
     graph = message((1, constant), (1, choice), (5, external("w", first)), (2, "graph"))
-    function = message((1, "f"), (7, choice))
+    function = message((1, "f"), (7, choice), (11, tensors))
     training = message((1, branch), (2, branch))
     return message((1, 8), (7, graph), (8, message((2, 17))), (20, training), (25, function))
 
