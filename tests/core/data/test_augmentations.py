@@ -33,7 +33,16 @@ def variants(change: odt.augment.Augmentation, x: Array, samples: int = 60) -> l
     return [applied(change, x, sample) for sample in range(samples)]
 
 
+def named(kind: type[odt.augment.Augmentation]) -> set[str]:
+    """Names of the project's subclasses that the command line can name."""
+    kinds = kind.__subclasses__()
+    own = {k.__name__ for k in kinds if "word" in vars(k) and k.__module__.startswith("odt.")}
+    return own.union(*map(named, kinds)) - {"Custom"}
+
+
 def test_every_augmentation_is_public_and_in_the_documentation() -> None:
+    unlisted = named(odt.augment.Augmentation) - {kind.__name__ for kind in BY_WORD.values()}
+    assert not unlisted, f"core/data/augmentations/registry.py: add {unlisted}"
     missing = {kind.__name__ for kind in BY_WORD.values()} - {*odt.augment.__all__}
     assert not missing, f"src/odt/augment.py: add {missing}"
     page = (ROOT / "docs/augmentation.md").read_text(encoding="utf-8")
