@@ -21,7 +21,7 @@ def padded(
     padding: int = VALID,
     channels: tuple[int, int] = (0, 0),
     twice: bool = False,
-    dilation: int = 1,
+    dilation: tuple[int, int] = (1, 1),
 ) -> Graph:
     """(1, 8, 9, 4) through a MUL, a PAD, a convolution with 3 × 2 filters, and a mean."""
     net = Net()
@@ -31,13 +31,13 @@ def padded(
     y = z = net.add("PAD", (x, net.constant(pads, np.int32)), wide)
     depthwise = op == "DEPTHWISE_CONV_2D"
     filters = (1, 3, 2, wide[3]) if depthwise else (5, 3, 2, wide[3])
-    spans = (2 * dilation + 1, dilation + 1)
+    spans = (2 * dilation[0] + 1, dilation[1] + 1)
     sizes = wide[1:3]
     if padding == VALID:
         sizes = tuple(n - k + 1 for n, k in zip(sizes, spans, strict=True))
     shape = (1, *(-(-n // stride) for n in sizes), wide[3] if depthwise else 5)
     options = {"stride_h": stride, "stride_w": stride, "padding": padding}
-    options |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation}
+    options |= {"dilation_h_factor": dilation[0], "dilation_w_factor": dilation[1]}
     weights = net.weight(*filters), net.weight(shape[3])
     y = net.add(op, (y, *weights), shape, **options)
     axes = net.constant((1, 2), np.int32)
@@ -53,7 +53,7 @@ MERGED = {
     "behind": padded(((0, 1), (0, 1)), "DEPTHWISE_CONV_2D"),
     "uneven": padded(((2, 0), (0, 1)), "DEPTHWISE_CONV_2D", stride=1),
     "rows only": padded(((2, 2), (0, 0)), stride=3),
-    "dilated": padded(((3, 4), (2, 1)), stride=1, dilation=2),
+    "dilated": padded(((3, 4), (3, 1)), stride=1, dilation=(2, 3)),
 }
 KEPT = {
     "read twice": padded(twice=True),

@@ -44,8 +44,8 @@ SPLIT = {
 }
 KEPT = {
     "overlapping": slices((0, 4), (3, 6)),
-    "one": slices((0, 3)),
-    "little of it": slices((0, 1), (5, 6)),
+    "one": slices((0, 5)),
+    "half of it": slices((0, 1), (4, 6)),
 }
 
 
