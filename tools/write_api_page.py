@@ -16,6 +16,7 @@ from typing import Any
 
 import odt
 import odt.compat.ort
+from odt.core.data.augmentations.registry import CLASSES as AUGMENTATIONS
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
@@ -38,8 +39,8 @@ EXAMPLES |= {
     for row in LOSSES.values()
 }
 EXAMPLES |= {
-    f"augment.{name}": f'odt.Trainer("model.circle").fit(x, y, augment=odt.augment.{name}())'
-    for name in ("Noise", "TimeShift", "Gain", "Mixup")
+    f"augment.{kind.__name__}": f"print(odt.augment.{kind.__name__}())  # {kind()}"
+    for kind in AUGMENTATIONS
 }
 EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
 
