@@ -110,6 +110,11 @@ def scaled_by_rows(net: Rows, x: int) -> int:
     return net.of("MUL", d, net.of("MUL", net.weight(4, 1), net.root(net.of("SQUARE", d))))
 
 
+def scaled_by_values(net: Rows, x: int) -> int:
+    d = net.difference(x)
+    return net.of("MUL", d, net.of("MUL", net.weight(4, 6), net.root(net.of("SQUARE", d))))
+
+
 def scaled_by_results(net: Rows, x: int) -> int:
     d = net.difference(x)
     gamma = net.of("MUL", net.weight(6), net.weight(6), shape=(6,))
@@ -143,6 +148,7 @@ KEPT = (
     columns,
     trained_epsilon,
     scaled_by_rows,
+    scaled_by_values,
     scaled_by_results,
     shifted_to_more_rows,
 )
