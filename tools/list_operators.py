@@ -29,13 +29,16 @@ inputs. dx is the gradient of the loss with respect to x, and dy the gradient wi
   passes through it.
 - An input that *must be constant* is read once, before training. It is a constant in the file, or
   is computed from shapes.
-- `CUSTOM:` precedes the code of a custom operator. Its options are exported as they are.
+- `CUSTOM:` precedes the name that a file gives to a custom operator. Its options are exported as
+  they are.
 
 Some operators need further explanation:
 
-- A fused activation becomes a separate operator in training, except in recurrent operators.
-  Exported files keep it fused. The exception is TANH, which an export stores as an operator of its
-  own, because LiteRT silently leaves a fused TANH out of ADD, DIV, CONV_2D and MAX_POOL_2D.
+- A fused activation is one that is an option of another operator, such as the RELU of a CONV_2D. In
+  training it becomes a separate operator, except in recurrent operators. Exported files keep it
+  fused. The exception is TANH, which an export stores as an operator of its own, because
+  [LiteRT](glossary.md), which runs these files, does not apply a fused TANH of ADD, DIV,
+  CONV_2D and MAX_POOL_2D.
 - The state of recurrent operators (h and c) is zero before each run, both in training and in
   inference. LiteRT, in contrast, keeps the state until the variables are reset.
 - The weights of LSTM have two letters. The first is w for a weight, r for a recurrent weight, p for

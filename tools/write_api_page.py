@@ -141,7 +141,7 @@ PAGES = {
     ),
     "artifacts": Page(
         "Artifacts",
-        "prepare training on a workstation for a device",
+        "prepare on a workstation what a device will train",
         ("generate_artifacts", "Artifacts"),
     ),
     "compilation": Page(

@@ -1,4 +1,4 @@
-"""CUSTOM:StatefulLstm: LSTM with initial states; y: output of each step, last: final cell state.
+"""CUSTOM:StatefulLstm: LSTM with initial states; `last` is the last cell state.
 
 x (N, T, I), or (T, N, I) if time_major    y (N, T, P)    last (N, O): the cell after the last step
 h (N, P), c (N, O), or one row for all samples: states before the first step, 0 if absent

@@ -1,4 +1,4 @@
-"""CAST: converts x to the dtype of y in the file; to bool is x ≠ 0.
+"""CAST: converts x to the dtype of y in the file; as bool, y is x ≠ 0.
 
 Floats become integers by rounding towards 0, limited to the range of the dtype; NaN becomes its
 largest integer, as in LiteRT. Integers of more bits lose their highest ones. Complex numbers become

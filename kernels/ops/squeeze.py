@@ -1,7 +1,7 @@
 """SQUEEZE: removes the given axes of length 1, or all of them if none are given.
 
-Axis 0, the batch, is removed only if it is given. Source: SqueezeOptions in the TFLite schema;
-TFLite removes a batch of one.
+Axis 0, the batch, is removed only if it is given; TFLite also removes it if its length is 1.
+Source: SqueezeOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""SWISH: y = x σ(x), where σ is LOGISTIC; it replaces the MUL and the LOGISTIC of a file.
+"""SWISH: y = x σ(x), where σ is LOGISTIC. A MUL and a LOGISTIC of a file become a SWISH.
 
 dx = dy σ(x) (1 + x (1 − σ(x)))
 
