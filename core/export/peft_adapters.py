@@ -38,12 +38,15 @@ NUMBERED = "tensor_"  # begins the module of a weight without a name of its own
 HASH, BASE = "odt.model", "odt.base"  # keys of the metadata
 FORM = "PEFT"
 MAX_CONFIG = 1 << 20
-# Fields of adapter_config.json that change what adapters compute, which odt does not.
+# Fields of adapter_config.json that change what adapters compute; odt does not support them.
 VARIANTS = (
     *("alora_invocation_tokens", "alpha_pattern", "arrow_config", "kasa_config"),
     *("layer_replication", "lora_bias", "modules_to_save", "monteclora_config", "rank_pattern"),
     *("trainable_token_indices", "use_bdlora", "use_dora", "use_qalora"),
 )
+# Beginnings of `init_lora_weights` with which PEFT subtracts the first product of B and A from the
+# weights of the model, so that the adapters fit only the weights that result.
+SUBTRACTED = "pissa", "corda", "olora", "loftq", "lora_ga"
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
@@ -73,7 +76,7 @@ def write_peft_adapters(
         model: the model.
 
     Raises:
-        DataError: if a file cannot be written; an existing one is then unchanged.
+        DataError: if a file cannot be written. If there is no room for both, existing ones stay.
     """
     check_name(path)
     names = {i: name for name, i in peft_names(graph, model).items()}
@@ -98,6 +101,8 @@ def write_peft_adapters(
         for chunk in encode(arrays, {"format": "pt", HASH: adapters.model, BASE: base_name(graph)}):
             file.write(chunk)
         config_file.write(json.dumps(config, indent=2).encode())
+        for each in (file, config_file):  # neither replaces a file before both are complete
+            each.flush()
 
 
 def read_peft_adapters(path: str | os.PathLike[str]) -> StoredAdapters:
@@ -164,6 +169,13 @@ def _read_config(path: str) -> _Config:
             raise DataError(
                 f"{path}: adapters must be matrices A and B alone, but got {', '.join(variants)}. "
                 "Train them in PEFT without these options."
+            )
+        start = config.get("init_lora_weights")
+        if isinstance(start, str) and start.lower().startswith(SUBTRACTED):
+            raise DataError(
+                f"{path}: adapters must fit the weights of the model as it is, but got "
+                f"init_lora_weights {listed([start])}, which changed them. Convert the adapters in "
+                "PEFT: save_pretrained(…, path_initial_model_for_weight_conversion=…)."
             )
         scale = math.sqrt(rank) if config.get("use_rslora") else 1.0  # α / √r instead of α / r
         if not is_alpha(alpha * scale):

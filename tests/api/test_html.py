@@ -17,6 +17,8 @@ import pytest
 from support.paths import GOLDEN, MLP_SM
 
 import odt
+from odt.charts import chart_png
+from odt.charts.chart import Chart
 from odt.errors import OptionError
 
 MODEL = MLP_SM / "model.circle"
@@ -115,6 +117,19 @@ def test_a_plot_is_saved(tmp_path: Path, trainer: odt.Trainer) -> None:
     with pytest.raises(OptionError, match=r"must be names of values, loss, accuracy, but got los"):
         history.plot("los")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["loss.png", "loss.svg"]
+
+
+def test_a_picture_names_all_lines_and_says_if_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr(chart_png, "save_png", lambda figure, path: figures.append(figure))
+    lines = {"_base": [(1.0, 2.0), (2.0, 1.0)], "new": [(1.0, 1.0)]}
+    chart_png.draw_png([Chart("loss", lines), Chart("rate", {})], str(tmp_path / "c.png"))
+    loss, rate = figures[0].axes
+    assert [text.get_text() for text in loss.get_legend().get_texts()] == ["_base", "new"]
+    assert (rate.get_title(), rate.get_legend()) == ("rate: no values", None)
+    assert not recwarn.list
 
 
 def test_values_that_are_not_finite_have_no_point() -> None:

@@ -1,8 +1,8 @@
 """TFLite_Detection_PostProcess: the operator that makes boxes of a detector's outputs.
 
 Its inputs are codes (1, A, 4), scores (1, A, C) and anchors (A, 4); its options are a FlexBuffers
-map. A box has its center at code / scale · size + center of the anchor, and its size is
-exp(code / scale) · size. Source: tensorflow/lite/kernels/detection_postprocess.cc.
+map. The center of a box is code / scale · size of its anchor + center of its anchor; its size is
+exp(code / scale) · size of its anchor. Source: tensorflow/lite/kernels/detection_postprocess.cc.
 """
 
 from collections.abc import Mapping

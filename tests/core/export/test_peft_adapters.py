@@ -13,6 +13,7 @@ from model_builder import ModelBuilder
 
 import odt
 from odt.cli.main import main
+from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import DataError, ModelError
 from odt.kernels.rows.opdef import Array
 
@@ -180,6 +181,8 @@ def test_adapters_that_do_not_fit_are_refused(model: Path, tmp_path: Path) -> No
         (good, {"r": True}, "r True"),
         (good, {"peft_type": "IA3"}, "peft_type IA3"),
         (good, {"use_dora": True, "bias": "all"}, "got use_dora, bias"),
+        (good, {"init_lora_weights": "pissa_niter_4"}, "got init_lora_weights pissa_niter_4"),
+        (good, {"init_lora_weights": "OLoRA"}, "which changed them. Convert the adapters in PEFT"),
         (
             {**good, "base_model.model.head.weight": ("F32", a)},
             {},
@@ -261,6 +264,25 @@ def test_hostile_headers_are_refused(model: Path, tmp_path: Path) -> None:
         big.truncate(2**40)
     with pytest.raises(DataError, match="a header of 1099511627768 bytes, above"):
         odt.load_model(model, file)
+
+
+def test_adapters_for_which_there_is_no_room_change_neither_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / name for name in (ARRAYS, "adapter_config.json")]
+    for path in files:
+        path.write_bytes(b"former")
+    flush = AtomicFile.flush
+
+    def full(file: AtomicFile) -> str:
+        if str(file.path).endswith(ARRAYS):
+            raise DataError("no space left")
+        return flush(file)
+
+    monkeypatch.setattr(AtomicFile, "flush", full)
+    with pytest.raises(DataError, match="no space"):
+        odt.lora(model, 3).save_adapters(tmp_path / ARRAYS)
+    assert [path.read_bytes() for path in files] == [b"former"] * 2
 
 
 def test_other_file_names_are_refused_before_training(model: Path, tmp_path: Path) -> None:
