@@ -37,7 +37,7 @@ class FileKind:
 
     Attributes:
         name: name with an article, for messages.
-        model: advice on how to get a model; {path} stands for the file.
+        model: advice on how to get a model; {path} stands for the file, {name} for its name alone.
         data: advice on how to get samples; likewise.
     """
 
@@ -47,7 +47,8 @@ class FileKind:
 
     def instead_of_model(self, path: str) -> str:
         """Returns the end of a message about a file that is no model: its kind and advice."""
-        return f"{self.name}. {self.model.replace('{path}', path)}"
+        advice = self.model.replace("{name}", os.path.basename(path))
+        return f"{self.name}. {advice.replace('{path}', path)}"
 
     def instead_of_data(self, path: str) -> str:
         """Returns the end of a message about a file that holds no samples."""
@@ -80,9 +81,10 @@ _FOLDER = (
     "Put such files into one folder per class, and convert them: odt gen-datafile `source=FOLDER`."
 )
 _C_ARRAY = (
-    'Give the .tflite file from which it was made, or restore it: python3 -c "import re; open('
+    "Give the .tflite file from which it was made, or restore it in its folder: python3 -c "
+    '"import re; open('
     "'model.tflite', 'wb').write(bytes(int(b, 16) for b in re.findall(r'0x(\\w\\w)\\b', "
-    "open('{path}').read())))\"."
+    "open('{name}').read())))\"."
 )
 
 _PICTURE, _SOUND = FileKind("an image", _DATA, _FOLDER), FileKind("a sound", _DATA, _FOLDER)

@@ -98,9 +98,7 @@ typedef struct {
 
 /* The class of a row with label t; below 0 if the row is ignored. Labels are checked when data is
    read; one that is too large all the same counts as the last class, which is inside of the row. */
-static inline int64_t F(label)(int64_t t, int64_t classes) {
-  return t < classes ? t : classes - 1;
-}
+static inline int64_t F(label)(int64_t t, int64_t classes) { return t < classes ? t : classes - 1; }
 
 static void F(label_entropy_part)(void *job, int part, int parts) {
   F(label_job) *j = job;
