@@ -81,8 +81,7 @@ _FOLDER = (
     "Put such files into one folder per class, and convert them: odt gen-datafile `source=FOLDER`."
 )
 _C_ARRAY = (
-    "Give the .tflite file from which it was made, or restore it in its folder: python3 -c "
-    '"import re; open('
+    'Give its .tflite file, or restore it in its folder: python3 -c "import re; open('
     "'model.tflite', 'wb').write(bytes(int(b, 16) for b in re.findall(r'0x(\\w\\w)\\b', "
     "open('{name}').read())))\"."
 )

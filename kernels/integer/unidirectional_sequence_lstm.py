@@ -381,7 +381,7 @@ def mixes_samples(attrs: IntegerLstmAttrs, s: Specs, batched: Names) -> bool:
 
 def flops(attrs: IntegerLstmAttrs, s: Specs) -> int:
     rows = s["y"].size // max(s["y"].shape[-1], 1)
-    return 2 * rows * (s["w"].size + s["r"].size)
+    return 2 * rows * sum(s[name].size for name in ("w", "r", "wp") if name in s)
 
 
 OP = OpDef(

@@ -240,12 +240,12 @@ END_TARGET
 #endif
 
 /* The first input row and column of a window, which may be outside the image. */
-static const uint8_t *window_at(const product_job *c, int64_t pixel, int64_t *h, int64_t *w) {
-  const window_walk *g = c->g;
+static const uint8_t *window_at(const window_walk *g, const uint8_t *x, int64_t pixel, int64_t *h,
+                                int64_t *w) {
   uint32_t line = (uint32_t)pixel / (uint32_t)g->cols, image = line / (uint32_t)g->rows;
   *h = g->start_h + (line - image * g->rows) * g->stride_h;
   *w = g->start_w + (pixel - line * g->cols) * g->stride_w;
-  return c->x + image * g->image_stride;
+  return x + image * g->image_stride;
 }
 
 /* The channels that a tap reads, or null outside the image. */
@@ -291,7 +291,7 @@ static void gather_windows(const product_job *c, int64_t pixel, int64_t n, uint8
   const uint8_t *x = 0, *last = c->x + g->images * g->image_stride - SHORT_RUN;
   for (int64_t k = 0; k < n; k++, left--, w += g->stride_w, to += c->depth) {
     if (!left) {
-      x = window_at(c, pixel + k, &h, &w);
+      x = window_at(g, c->x, pixel + k, &h, &w);
       left = g->cols - (w - g->start_w) / g->stride_w;
       is_inside = is_short && h >= 0 && h + down <= g->height;
       is_inside = is_inside && x + (h + down) * g->row_stride <= last;

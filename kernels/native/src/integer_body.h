@@ -127,7 +127,7 @@ static void F(integer_depthwise_part)(void *job, int part, int parts) {
   for (int64_t t = 0; t < taps && is_narrow; t++) memcpy(weights[t], c->w + t * depth, depth);
   for (int64_t pixel = chunk_begin(all, part, parts); pixel < end; pixel++) {
     int64_t h, v;
-    const uint8_t *x = window_at(c, pixel, &h, &v);
+    const uint8_t *x = window_at(g, c->x, pixel, &h, &v);
     for (int64_t a = 0, t = 0; a < g->taps_h; a++)
       for (int64_t b = 0; b < g->taps_w; b++)
         in[t++] = tap_at(g, x, h + g->row_taps[a], v + g->col_taps[b]);
@@ -176,7 +176,11 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
     }
   }
 #endif
+#if LANES == 4
+  parallel_for(F(integer_depthwise_part), &c, all < parts ? (int)all : parts);
+#else
   parallel_for(integer_depthwise_part_base, &c, all < parts ? (int)all : parts);
+#endif
 }
 
 #include "integer_bytes.h"
@@ -186,10 +190,8 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
 void F(integer_average_pool)(const uint8_t *x, uint8_t *y, const window_walk *g, int64_t flip,
                              int64_t lo, int64_t hi) {
   for (int64_t p = 0; p < g->images * g->rows * g->cols; p++, y += g->depth) {
-    int64_t line = p / g->cols, image = line / g->rows;
-    const uint8_t *pixels = x + image * g->image_stride;
-    int64_t h = g->start_h + (line - image * g->rows) * g->stride_h;
-    int64_t w = g->start_w + (p - line * g->cols) * g->stride_w;
+    int64_t h, w;
+    const uint8_t *pixels = window_at(g, x, p, &h, &w);
     for (int64_t first = 0; first < g->depth; first += GROUP) {
       int64_t n = g->depth - first < GROUP ? g->depth - first : GROUP;
       int32_t sums[GROUP] = {0}, count = 0;

@@ -18,8 +18,10 @@ Codes: TypeAlias = Callable[[Array, Array], Array]
 class AnchorTargets:
     """Writes the targets of two outputs: codes of a box, and scores of classes, of each anchor.
 
-    The loss of an output is its mean over anchors and values; weights make it the sum over the
-    anchors with a box, divided by their mean number in a photo.
+    The loss of an output is its mean over anchors and values. Weights make that of codes
+    `box_weight` times the sum over the anchors with a box, each with its mean over values, and that
+    of scores the sum over all anchors and classes. Both are divided by the mean number of anchors
+    with a box in a photo, at least 1.
 
     Attributes:
         columns: class of the data → column of the scores.

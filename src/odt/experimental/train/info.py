@@ -38,11 +38,14 @@ class trainable_ops(IntEnum):
     NONE = 0
 
 
+_Loss = loss  # the class, where a field of this name hides it
+
+
 @dataclass
 class lossinfo:
     """A loss function and its reduction."""
 
-    loss: loss = loss.MEAN_SQUARED_ERROR
+    loss: _Loss = _Loss.MEAN_SQUARED_ERROR
     reduction_type: loss_reduction = loss_reduction.SUM_OVER_BATCH_SIZE
 
 
