@@ -82,8 +82,8 @@ _FOLDER = (
 )
 _C_ARRAY = (
     'Give its .tflite file, or restore it in its folder: python3 -c "import re; open('
-    "'model.tflite', 'wb').write(bytes(int(b, 16) for b in re.findall(r'0x(\\w\\w)\\b', "
-    "open('{name}').read())))\"."
+    "'model.tflite', 'wb').write(bytes.fromhex(''.join(re.findall(r'0x(\\w\\w)\\b', "
+    "open('{name}').read()))))\"."
 )
 
 _PICTURE, _SOUND = FileKind("an image", _DATA, _FOLDER), FileKind("a sound", _DATA, _FOLDER)

@@ -184,7 +184,7 @@ def test_sources_that_stand_for_others_are_named(tmp_path: Path, name: str) -> N
 def test_the_command_for_c_source_restores_the_model(tmp_path: Path) -> None:
     data = (MLP_SM / "model.circle").read_bytes()[:4000]
     text = ", ".join(f"0x{byte:02x}" for byte in data)
-    path = tmp_path / ("long" * 20) / "m.cc"
+    path = tmp_path / ("long" * 10) / "m.cc"
     path.parent.mkdir()
     path.write_text(f"const unsigned char m[] = {{\n{text}\n}};\nunsigned int m_len = 4000;\n")
     with pytest.raises(odt.ModelError) as e:
