@@ -126,7 +126,7 @@ class _Ends:
             stays = y not in self.unknown and bool(trainable or not before or not computed)
             ends[y] = (y,) if stays else before
         new = {i for y, tensors in ends.items() for i in tensors if tensors != (y,)}
-        first = self._reaching_weights(new) & new
+        first = self._reaching_weights(new) & new if new else new
         return {
             y: tensors if tensors == (y,) else tuple(i for i in tensors if i in first)
             for y, tensors in ends.items()
