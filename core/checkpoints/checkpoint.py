@@ -162,10 +162,7 @@ def restore(
     targets = matching(checkpoint, where, graph, parameters, best)
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         for target in targets.get((entry.tensor, entry.role), ()):
-            if entry.role in parameters.slots:
-                overwrite(target, a)
-            else:
-                target[...] = a
+            overwrite(target, a)
     roles = {e.role for e in checkpoint.entries}
     if AVERAGE not in roles:
         parameters.average.reset()

@@ -42,7 +42,7 @@ def make_arrays(specs: Mapping[Key, TensorSpec], *, zeros: bool = False) -> dict
     return _views(make_arena(end, zeros=zeros), starts, specs)
 
 
-def make_sparse_arrays(specs: Mapping[Key, TensorSpec]) -> dict[Key, Array]:
+def make_zeros_by_page(specs: Mapping[Key, TensorSpec]) -> dict[Key, Array]:
     """Allocates zeros in small pages, of which each takes memory from its first write on.
 
     NumPy asks Linux for large pages, of which each write takes 2 MB.

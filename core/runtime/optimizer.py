@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.model.training_info import TrainingInfo
-from odt.core.runtime.arena import make_arrays, make_sparse_arrays
+from odt.core.runtime.arena import make_arrays, make_zeros_by_page
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.rows.opdef import Array, Attrs, TensorSpec
@@ -57,10 +57,11 @@ class Optimizer:
                 self.attrs, TensorSpec(a.shape, real_dtype(a))
             ).items()
         }
-        rests = () if self.rule.rows(self.attrs) is Rows.ALL else tables
-        sparse = {key: spec for key, spec in specs.items() if key[1] in rests}
-        dense = {key: spec for key, spec in specs.items() if key not in sparse}
-        arrays = make_arrays(dense, zeros=True) | make_sparse_arrays(sparse)
+        # State of rows that no step has read stays 0.
+        resting = () if self.rule.rows(self.attrs) is Rows.ALL else tables
+        by_page = {key: spec for key, spec in specs.items() if key[1] in resting}
+        whole = {key: spec for key, spec in specs.items() if key not in by_page}
+        arrays = make_arrays(whole, zeros=True) | make_zeros_by_page(by_page)
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
         for name, i in specs:
             slots[name][i] = arrays[name, i]
